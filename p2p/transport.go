@@ -31,7 +31,3 @@ type Pending interface {
 	Handshake(ctx context.Context) (net.Conn, error)
 	Close() error
 }
-
-// A URL is the network's canonical text of an address (p2p facts, section 1.4):
-// equal text is the same address.
-type URL struct{ text string }
