@@ -29,6 +29,9 @@ var allowed = map[string][]string{
 	"eventgraph":        {"internal/kv", "internal/serial"},
 	"eventgraph/gossip": {"eventgraph", "internal/serial", "p2p"},
 	"outbound":          {"eventgraph", "internal/kv", "internal/serial"},
+	"mailbox":           {},
+	"mailbox/relay":     {"internal/kv", "internal/serial", "mailbox"}, // nothing that decrypts a message (MB-06)
+	"mailbox/endpoint":  {"internal/box", "internal/kv", "internal/serial", "mailbox"},
 	"ircd":              {"eventgraph", "internal/box", "internal/privmsg", "outbound"},
 	// What follows exists for tests.
 	"internal/kv/kvtest": {"internal/kv"},
