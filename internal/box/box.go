@@ -114,12 +114,21 @@ func (b *Box) Open(sealed []byte) (text []byte, nonce Nonce, err error) {
 // SealText is Seal in base58, the form of a message's fields.
 func (b *Box) SealText(text []byte) string { return base58.Encode(b.Seal(text)) }
 
-// OpenText opens a base58 field. The work grows with the square of its length, so
-// callers bound the length first. Every failure is [ErrOpen].
-func (b *Box) OpenText(field string) ([]byte, Nonce, error) {
+// DecodeText takes the base58 off a field. The work grows with the square of its
+// length, so callers bound the length first. Every failure is [ErrOpen].
+func DecodeText(field string) ([]byte, error) {
 	sealed, err := base58.Decode(field)
 	if err != nil {
-		return nil, Nonce{}, ErrOpen
+		return nil, ErrOpen
+	}
+	return sealed, nil
+}
+
+// OpenText is DecodeText and Open.
+func (b *Box) OpenText(field string) ([]byte, Nonce, error) {
+	sealed, err := DecodeText(field)
+	if err != nil {
+		return nil, Nonce{}, err
 	}
 	return b.Open(sealed)
 }
