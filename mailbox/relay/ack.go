@@ -1,0 +1,101 @@
+package relay
+
+import (
+	"slices"
+
+	"hearsay/mailbox"
+)
+
+// ack deletes exactly the named rows of c's live lease, in this transaction, and
+// ends the idempotent return of the lease (MB-13, MB-16). An id that is not of
+// the lease refuses the whole. Naming rows again is answered alike while the lease
+// is remembered, which is until it expires.
+func (s *state) ack(c client, id mailbox.LeaseID, ids []mailbox.RowID) Outcome {
+	l, out := s.held(c, id, ids)
+	if out != Accepted {
+		return out
+	}
+	for _, rid := range ids {
+		var r row
+		if !s.get(key(prefixRow, rid[:]), &r, "row") || r.Lease != id {
+			continue // acknowledged before, or expired
+		}
+		s.dropRow(rid, &r)
+		s.remember(r.Index, r.Content)
+	}
+	if !l.Acked {
+		l.Acked = true
+		s.set(key(prefixLease, id[:]), &l)
+		s.dropSet(&l, id)
+	}
+	return Accepted
+}
+
+// dropSet forgets that l is what its set is answered with, unless a later lease is.
+func (s *state) dropSet(l *lease, id mailbox.LeaseID) {
+	k := key(prefixLeaseSet, l.Client[:], l.Set[:])
+	if cur := s.bytes(k); cur != nil && mailbox.LeaseID(cur) == id {
+		s.del(k)
+	}
+}
+
+// refuse moves the named rows behind all others of their token when the lease ends.
+// It deletes nothing (MB-14, MB-36).
+func (s *state) refuse(c client, id mailbox.LeaseID, ids []mailbox.RowID) Outcome {
+	if _, out := s.held(c, id, ids); out != Accepted {
+		return out
+	}
+	for _, rid := range ids {
+		var r row
+		if !s.get(key(prefixRow, rid[:]), &r, "row") || r.Lease != id {
+			continue
+		}
+		s.moveBack(rid, &r)
+		r.Lease = id // still held
+		s.set(key(prefixRow, rid[:]), &r)
+	}
+	return Accepted
+}
+
+// held checks that a lease is c's, alive, and the one of all the named rows.
+func (s *state) held(c client, id mailbox.LeaseID, ids []mailbox.RowID) (l lease, _ Outcome) {
+	if !s.get(key(prefixLease, id[:]), &l, "lease") || l.Client != c || l.Expires <= s.now {
+		return l, RefusedLease
+	}
+	for _, rid := range ids {
+		if !slices.Contains(l.Rows, rid) {
+			return l, RefusedRow
+		}
+	}
+	return l, Accepted
+}
+
+// remember keeps an acknowledged content id for a while, so that a sender's repeat
+// is accepted without coming to the recipient again (MB-28). When there is no room
+// the oldest mark goes: the cost is a duplicate that the recipient recognises.
+func (s *state) remember(ix index, content mailbox.ContentID) {
+	until := s.now + uint64(s.limits.DedupTTL.Seconds())
+	if s.totals.Dedups >= uint64(s.limits.DedupRows) {
+		s.scan([]byte{prefixDedupExp}, func(k, _ []byte) bool {
+			s.forgetMark(slices.Clone(k))
+			return false
+		})
+	}
+	s.put(key(prefixDedup, ix[:], content[:]), be64(until))
+	s.put(key(prefixDedupExp, be64(until), ix[:], content[:]), nil)
+	s.totals.Dedups++
+}
+
+// forgetMark removes the mark that an expiry key names.
+func (s *state) forgetMark(k []byte) {
+	s.del(k)
+	d := key(prefixDedup, k[9:])
+	if mark := s.bytes(d); len(mark) == 8 && beTime(mark) == keyTime(k) {
+		s.del(d)
+	}
+	if s.totals.Dedups == 0 {
+		s.fail(corrupt("mark counter"))
+		return
+	}
+	s.totals.Dedups--
+}

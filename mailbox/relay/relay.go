@@ -1,0 +1,327 @@
+package relay
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"hearsay/internal/kv"
+	"hearsay/mailbox"
+)
+
+var errRandom = errors.New("relay: the random source repeats itself")
+
+// An Outcome is what became of a request: counted, never told in detail (MB-05).
+type Outcome uint8
+
+// Outcomes.
+const (
+	Accepted Outcome = iota + 1
+	RefusedRate
+	RefusedMalformed
+	RefusedUnregistered
+	RefusedClientQuota
+	RefusedTokenQuota
+	RefusedFull
+	RefusedDraining
+	RefusedDisk
+	RefusedLease
+	RefusedRow
+	RefusedInternal
+	outcomes // their number, plus one
+)
+
+// String names the outcome as metrics do.
+func (o Outcome) String() string {
+	return [...]string{"", "accepted", "rate", "malformed", "unregistered", "client_quota", "token_quota", "full",
+		"draining", "disk", "lease", "row", "internal"}[o%outcomes]
+}
+
+// Config configures a Relay.
+type Config struct {
+	Store  kv.Store      // required; durable for a relay that keeps its word
+	Key    [KeySize]byte // mailbox-v2.key: derives indexes and seals
+	Limits Limits        // zero fields: the profile of MB-50
+	Drain  bool          // no new deposits, everything else goes on
+	// Allow, if not nil, says whose requests are served at all.
+	Allow   func(transportKey []byte) bool
+	Version string           // published (MB-33)
+	Contact string           // published
+	Policy  string           // published
+	Now     func() time.Time // wall clock: expiry is data; default time.Now
+	Random  io.Reader        // default crypto/rand
+	Logger  *slog.Logger     // default: discard
+}
+
+// A Relay serves requests over a store. It is safe for concurrent use.
+type Relay struct {
+	cfg    Config
+	limits Limits
+	seal   *sealer
+
+	mu      sync.Mutex
+	counts  map[string][outcomes]uint64 // by request, then outcome; since the start
+	expired swept                       // since the start
+}
+
+// New checks cfg. It starts nothing; see Run.
+func New(cfg Config) (*Relay, error) {
+	if cfg.Store == nil {
+		return nil, errors.New("relay: no store")
+	}
+	limits, err := cfg.Limits.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range []string{cfg.Version, cfg.Contact, cfg.Policy} {
+		if len(text) > mailbox.MaxInfoText {
+			return nil, fmt.Errorf("relay: published text over %d bytes", mailbox.MaxInfoText)
+		}
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Random == nil {
+		cfg.Random = rand.Reader
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	seal, err := newSealer(cfg.Key)
+	if err != nil {
+		return nil, err
+	}
+	return &Relay{cfg: cfg, limits: limits, seal: seal, counts: map[string][outcomes]uint64{}}, nil
+}
+
+// Names of the commits: the crash points of the tests.
+var (
+	opDeposit = kv.Op{Name: "relay/deposit", Class: kv.ClassEnqueue}
+	opLease   = kv.Op{Name: "relay/lease", Class: kv.ClassRelease} // MB-39: goes on when the disk is full
+	opAck     = kv.Op{Name: "relay/ack", Class: kv.ClassRelease}
+	opRefuse  = kv.Op{Name: "relay/refuse", Class: kv.ClassRelease}
+	opInfo    = kv.Op{Name: "relay/info", Class: kv.ClassRelease}
+	opSweep   = kv.Op{Name: "relay/sweep", Class: kv.ClassRelease}
+)
+
+// transact runs fn on the state of one transaction after the request was admitted,
+// and counts the outcome. An error is a failure of the store: the request was
+// refused, unless the error is kv.ErrUnknown, after which nobody knows.
+func (r *Relay) transact(op kv.Op, name string, transportKey []byte, fn func(*state, client) Outcome) (Outcome, error) {
+	if r.cfg.Allow != nil && !r.cfg.Allow(transportKey) {
+		r.count(name, RefusedRate)
+		return RefusedRate, nil
+	}
+	c := r.seal.client(transportKey)
+	out := RefusedInternal
+	err := r.cfg.Store.Update(op, func(tx kv.Txn) error {
+		out = RefusedInternal
+		s := load(tx, seconds(r.cfg.Now()), &r.limits)
+		if !s.admit(c) {
+			out = RefusedRate
+			return s.err // nothing of a refused request is written
+		}
+		out = fn(s, c)
+		return s.save()
+	})
+	switch {
+	case errors.Is(err, kv.ErrDiskFull):
+		out, err = RefusedDisk, nil
+	case err != nil:
+		out = RefusedInternal
+	}
+	r.count(name, out)
+	return out, err
+}
+
+func (r *Relay) count(name string, out Outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.counts[name]
+	c[out]++
+	r.counts[name] = c
+}
+
+// Handle answers one request of the client with that transport key. The response is
+// complete and durable when it returns (MB-03). An error means that the store
+// failed; the caller answers nothing, closes, and ends the process where the error
+// is kv.ErrUnknown.
+func (r *Relay) Handle(transportKey []byte, req mailbox.Request) (mailbox.Response, error) {
+	accepted := func(out Outcome, err error) (*mailbox.Accepted, error) {
+		return &mailbox.Accepted{Accepted: out == Accepted}, err
+	}
+	var resp mailbox.Response
+	var err error
+	switch {
+	case req.Deposit != nil:
+		resp.Deposit, err = accepted(r.transact(opDeposit, "deposit", transportKey, func(s *state, c client) Outcome {
+			return s.deposit(r.seal, r.cfg.Random, c, req.Deposit.Envelope, r.cfg.Drain)
+		}))
+	case req.Lease != nil:
+		resp.Lease = &mailbox.Page{}
+		_, err = r.transact(opLease, "lease", transportKey, func(s *state, c client) Outcome {
+			page := s.checkIn(r.seal, r.cfg.Random, c, req.Lease.Tokens)
+			resp.Lease = &mailbox.Page{Rows: []mailbox.Row{}}
+			if page != nil {
+				resp.Lease = page
+			}
+			return Accepted
+		})
+	case req.AckLease != nil:
+		resp.AckLease, err = accepted(r.transact(opAck, "ack", transportKey, func(s *state, c client) Outcome {
+			return s.ack(c, req.AckLease.LeaseID, req.AckLease.RowIDs)
+		}))
+	case req.RefuseRows != nil:
+		resp.RefuseRows, err = accepted(r.transact(opRefuse, "refuse", transportKey, func(s *state, c client) Outcome {
+			return s.refuse(c, req.RefuseRows.LeaseID, req.RefuseRows.RowIDs)
+		}))
+	case req.Info != nil:
+		resp.Info = &mailbox.RelayInfo{}
+		_, err = r.transact(opInfo, "info", transportKey, func(s *state, c client) Outcome {
+			resp.Info = r.info(s, c)
+			return Accepted
+		})
+	default:
+		return mailbox.Response{}, mailbox.ErrMalformed
+	}
+	if err != nil {
+		return mailbox.Response{}, fmt.Errorf("relay: %w", err)
+	}
+	return resp, nil
+}
+
+// Malformed charges the client for a request that was no canonical message: it was
+// work all the same. It tells whether the client still has a budget.
+func (r *Relay) Malformed(transportKey []byte) (bool, error) {
+	out, err := r.transact(opInfo, "malformed", transportKey, func(*state, client) Outcome { return RefusedMalformed })
+	return out != RefusedRate, err
+}
+
+// info is what the relay publishes, and the asking client's standing (MB-33).
+func (r *Relay) info(s *state, c client) *mailbox.RelayInfo {
+	a, l := s.account(c), r.limits
+	return &mailbox.RelayInfo{
+		Version: r.cfg.Version, Contact: r.cfg.Contact, Policy: r.cfg.Policy,
+		EnvelopeSeconds: uint64(l.EnvelopeTTL.Seconds()), TokenSeconds: uint64(l.TokenTTL.Seconds()),
+		LeaseSeconds:  uint64(l.LeaseTTL.Seconds()),
+		CapacityItems: uint64(l.RelayRows), CapacityBytes: uint64(l.RelayBytes),
+		UsedItems: s.totals.Rows, UsedBytes: s.totals.Bytes,
+		ClientTokens: a.Tokens, ClientRows: a.Rows, MaxClientTokens: uint64(l.ClientTokens),
+		RequestsAMinute: uint64(l.ClientRequests), Draining: r.cfg.Drain,
+	}
+}
+
+// Sweeping: how often, how much in one transaction.
+const (
+	sweepInterval = 10 * time.Second
+	sweepBatch    = 256
+)
+
+// Run sweeps what expired until ctx ends. It returns ctx's error, or the store's.
+func (r *Relay) Run(ctx context.Context) error {
+	tick := time.NewTicker(sweepInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		for more := true; more && ctx.Err() == nil; {
+			n, err := r.Sweep()
+			if err != nil {
+				return err
+			}
+			more = n
+		}
+	}
+}
+
+// Sweep ends one batch of what expired and tells whether there was anything.
+func (r *Relay) Sweep() (more bool, err error) {
+	var n swept
+	err = r.cfg.Store.Update(opSweep, func(tx kv.Txn) error {
+		s := load(tx, seconds(r.cfg.Now()), &r.limits)
+		n = s.sweep(sweepBatch)
+		return s.save()
+	})
+	if err != nil {
+		return false, fmt.Errorf("relay: sweep: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.expired.Leases += n.Leases
+	r.expired.Rows += n.Rows
+	r.expired.Tokens += n.Tokens
+	r.expired.Marks += n.Marks
+	return n.any(), nil
+}
+
+// Stats are aggregates: nothing in them names anybody (MB-31, MB-54).
+type Stats struct {
+	Rows, Bytes, Leases, Registrations uint64
+	CapacityRows, CapacityBytes        uint64
+	OldestLease                        time.Duration                // age of the oldest live lease
+	Requests                           map[string]map[string]uint64 // request, outcome: count since the start
+	ExpiredRows, ExpiredLeases         uint64                       // since the start
+	Schema                             int
+}
+
+// Stats reads the counters.
+func (r *Relay) Stats() (Stats, error) {
+	st := Stats{CapacityRows: uint64(r.limits.RelayRows), CapacityBytes: uint64(r.limits.RelayBytes),
+		Schema: Schema, Requests: map[string]map[string]uint64{}}
+	err := r.cfg.Store.View(func(rd kv.Reader) error {
+		var t totals
+		b, err := rd.Get(key(prefixTotals))
+		if errors.Is(err, kv.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if t.decode(b) != nil {
+			return corrupt("totals")
+		}
+		st.Rows, st.Bytes, st.Leases, st.Registrations = t.Rows, t.Bytes, t.Leases, t.Tokens
+		now, ttl := seconds(r.cfg.Now()), uint64(r.limits.LeaseTTL.Seconds())
+		return rd.Scan(kv.Scan{Prefix: []byte{prefixLeaseExp}, KeysOnly: true}, func(k, _ []byte) error {
+			if e := keyTime(k); e > now && e-now <= ttl {
+				st.OldestLease = time.Duration(ttl-(e-now)) * time.Second
+			}
+			if keyTime(k) > now {
+				return kv.ErrStop
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return Stats{}, fmt.Errorf("relay: stats: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, counts := range r.counts {
+		m := map[string]uint64{}
+		for o := Accepted; o < outcomes; o++ {
+			if counts[o] > 0 {
+				m[o.String()] = counts[o]
+			}
+		}
+		st.Requests[name] = m
+	}
+	st.ExpiredRows, st.ExpiredLeases = uint64(r.expired.Rows), uint64(r.expired.Leases)
+	return st, nil
+}
+
+// lastKey calls fn with the highest key under prefix, if there is one.
+func lastKey(rd kv.Reader, prefix byte, fn func(k []byte)) error {
+	return rd.Scan(kv.Scan{Prefix: []byte{prefix}, Reverse: true, KeysOnly: true}, func(k, _ []byte) error {
+		fn(k)
+		return kv.ErrStop
+	})
+}
