@@ -1,6 +1,7 @@
 package eventgraph
 
 import (
+	"bytes"
 	"encoding/hex"
 
 	"lukechampine.com/blake3"
@@ -80,15 +81,18 @@ func (e *Event) AppendTo(b []byte) []byte {
 }
 
 // Size is the number of bytes that AppendTo appends.
-func (e *Event) Size() int {
-	return HeaderSize + serial.VarIntSize(uint64(len(e.Content))) + len(e.Content)
+func (e *Event) Size() int { return int(eventSize(len(e.Content))) }
+
+// eventSize is the encoded size of an event with n bytes of content.
+func eventSize(n int) uint64 {
+	return HeaderSize + uint64(serial.VarIntSize(uint64(n))) + uint64(n)
 }
 
 // ReadEvent reads an event whose content has at most limit bytes; the content is
 // copied. Errors stay in r.
 func ReadEvent(r *serial.Reader, limit int) (e Event) {
 	e.Header = ReadHeader(r)
-	e.Content = append([]byte(nil), r.Bytes(limit)...)
+	e.Content = bytes.Clone(r.Bytes(limit))
 	return e
 }
 
