@@ -1,11 +1,3 @@
-// Package kv is the ordered, durable map under every store of hearsay: Badger
-// on disk, or memory for tests, simulations and embedders.
-//
-// It owns what is the same for all stores (requirements ST-01 to ST-04):
-// owner-only files, refusal of symlinks and of a second process, the format
-// record that is checked before Badger opens, named commits, group commit, the
-// order in which a filling disk refuses work, and what a failed sync means. It
-// does not know any key.
 package kv
 
 import "errors"
@@ -33,8 +25,11 @@ var (
 	ErrPermission = errors.New("kv: unsafe store path")
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("kv: store is closed")
-	// ErrTooLarge: one commit is larger than the store can apply atomically.
+	// ErrTooLarge: a key, a value or one commit is larger than the store can apply
+	// atomically. Nothing was written.
 	ErrTooLarge = errors.New("kv: commit too large")
+	// ErrKey: a key is empty or in the store's own space ("!kv!", "!badger!").
+	ErrKey = errors.New("kv: invalid key")
 )
 
 // A Class says how early a commit is refused while the disk fills up (ST-02).
