@@ -1,0 +1,168 @@
+package endpoint
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"hearsay/mailbox"
+)
+
+// Errors that callers branch on.
+var (
+	// ErrUnavailable: the relay could not be reached, or did not answer. Whether a
+	// request had an effect is not known; every request may be repeated.
+	ErrUnavailable = errors.New("endpoint: relay is not available")
+	// ErrProtocol: the relay answered what no relay may answer.
+	ErrProtocol = errors.New("endpoint: relay breaks the protocol")
+)
+
+// requestTimeout bounds one request, the connection that it may need included.
+const requestTimeout = 30 * time.Second
+
+// A Client talks to one relay. It is safe for concurrent use.
+type Client struct {
+	relay mailbox.Address
+	tls   *tls.Config
+	dial  func(ctx context.Context, network, address string) (net.Conn, error)
+
+	mu   sync.Mutex
+	conn *quic.Conn // the QUIC connection in use, if there is one
+}
+
+// NewClient makes a client with a transport identity of its own. dial is used for
+// tcp+tls relays; nil dials directly.
+func NewClient(relay mailbox.Address, key ed25519.PrivateKey, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*Client, error) {
+	if err := relay.Check(); err != nil {
+		return nil, err
+	}
+	conf, err := mailbox.ClientTLS(key, relay.Key)
+	if err != nil {
+		return nil, err
+	}
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	return &Client{relay: relay, tls: conf, dial: dial}, nil
+}
+
+// Do sends one request and returns the response to it: on its own stream or
+// connection, closed after the request.
+func (c *Client) Do(ctx context.Context, req mailbox.Request) (mailbox.Response, error) {
+	b, err := req.Encode()
+	if err != nil {
+		return mailbox.Response{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var out []byte
+	if c.relay.Scheme == "quic" {
+		out, err = c.viaQUIC(ctx, b)
+	} else {
+		out, err = c.viaTLS(ctx, b)
+	}
+	if err != nil {
+		if errors.Is(err, mailbox.ErrIdentity) {
+			return mailbox.Response{}, mailbox.ErrIdentity
+		}
+		return mailbox.Response{}, ErrUnavailable // the cause holds addresses
+	}
+	resp, err := mailbox.DecodeResponse(out)
+	if err != nil {
+		return mailbox.Response{}, fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	if !answers(req, resp) {
+		return mailbox.Response{}, fmt.Errorf("%w: an answer to another request", ErrProtocol)
+	}
+	return resp, nil
+}
+
+// answers tells whether resp is of the variant that req asks for.
+func answers(req mailbox.Request, resp mailbox.Response) bool {
+	return (req.Deposit != nil) == (resp.Deposit != nil) && (req.Lease != nil) == (resp.Lease != nil) &&
+		(req.AckLease != nil) == (resp.AckLease != nil) && (req.Info != nil) == (resp.Info != nil) &&
+		(req.RefuseRows != nil) == (resp.RefuseRows != nil)
+}
+
+// Close ends the connection in use.
+func (c *Client) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		_ = c.conn.CloseWithError(0, "")
+		c.conn = nil
+	}
+}
+
+func (c *Client) viaQUIC(ctx context.Context, b []byte) ([]byte, error) {
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	st, err := conn.OpenStreamSync(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { st.CancelRead(0); st.CancelWrite(0) })
+	defer stop()
+	if _, err := st.Write(b); err != nil {
+		return nil, err
+	}
+	if err := st.Close(); err != nil {
+		return nil, err
+	}
+	return readAll(st)
+}
+
+// connect returns the live connection or makes one.
+func (c *Client) connect(ctx context.Context) (*quic.Conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil && c.conn.Context().Err() == nil {
+		return c.conn, nil
+	}
+	conn, err := quic.DialAddr(ctx, c.relay.Host, c.tls, &quic.Config{
+		MaxIdleTimeout: requestTimeout, HandshakeIdleTimeout: requestTimeout,
+		MaxIncomingStreams: -1, MaxIncomingUniStreams: -1,
+		MaxStreamReceiveWindow: mailbox.MaxResponse, MaxConnectionReceiveWindow: 2 * mailbox.MaxResponse,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.conn = conn
+	return conn, nil
+}
+
+func (c *Client) viaTLS(ctx context.Context, b []byte) ([]byte, error) {
+	raw, err := c.dial(ctx, "tcp", c.relay.Host)
+	if err != nil {
+		return nil, err
+	}
+	defer raw.Close()
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
+	defer stop()
+	t := tls.Client(raw, c.tls)
+	if err := t.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := t.Write(b); err != nil {
+		return nil, err
+	}
+	if err := t.CloseWrite(); err != nil {
+		return nil, err
+	}
+	return readAll(t)
+}
+
+// readAll reads a response, at most what a response may have (MB-20).
+func readAll(r io.Reader) ([]byte, error) {
+	return io.ReadAll(io.LimitReader(r, mailbox.MaxResponse+1))
+}

@@ -1,0 +1,138 @@
+package relay
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Names of the relay's files beside its store (MB-51).
+const (
+	StoreName        = "mailbox-v2.db"
+	KeyName          = "mailbox-v2.key"
+	TransportKeyName = "mailbox-v2.transport.key"
+)
+
+// ErrKeyFile: a key file that is unsafe or damaged. It is never replaced by a new
+// one: rows sealed under the old key would be lost, and clients know the old
+// identity.
+var ErrKeyFile = errors.New("relay: key file")
+
+// Keys are the relay's two keys. Neither serves anything else (MB-51).
+type Keys struct {
+	Master    [KeySize]byte
+	Transport ed25519.PrivateKey
+}
+
+// OpenKeys reads the two keys in dir, making each that is missing, unless storeExists:
+// a store without its key is refused, not given another one.
+func OpenKeys(dir string, storeExists bool) (Keys, error) {
+	var k Keys
+	master, err := openKey(filepath.Join(dir, KeyName), KeySize, !storeExists)
+	if err != nil {
+		return Keys{}, err
+	}
+	copy(k.Master[:], master)
+	seed, err := openKey(filepath.Join(dir, TransportKeyName), ed25519.SeedSize, !storeExists)
+	if err != nil {
+		return Keys{}, err
+	}
+	k.Transport = ed25519.NewKeyFromSeed(seed)
+	return k, nil
+}
+
+// openKey reads a file of exactly size bytes that nobody else can read, or makes
+// one. A symlink as last component is refused (MB-52).
+func openKey(path string, size int, create bool) ([]byte, error) {
+	name := filepath.Base(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		if !create {
+			return nil, fmt.Errorf("%w: %s is missing, but the store that needs it is there", ErrKeyFile, name)
+		}
+		return makeKey(path, size)
+	}
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, fmt.Errorf("%w: %s is a symlink", ErrKeyFile, name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s cannot be opened: %w", ErrKeyFile, name, errors.Unwrap(err))
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrKeyFile, name, err)
+	}
+	switch {
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%w: %s is not a regular file", ErrKeyFile, name)
+	case info.Mode().Perm()&0o077 != 0:
+		return nil, fmt.Errorf("%w: %s can be read by others; chmod 600 it", ErrKeyFile, name)
+	case info.Size() != int64(size):
+		return nil, fmt.Errorf("%w: %s has %d bytes, not %d", ErrKeyFile, name, info.Size(), size)
+	}
+	b := make([]byte, size)
+	if _, err := io.ReadFull(f, b); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrKeyFile, name, err)
+	}
+	return b, nil
+}
+
+// makeKey writes a new key so that after a crash there is either no file or a whole
+// one.
+func makeKey(path string, size int) (_ []byte, err error) {
+	b := make([]byte, size)
+	if _, err := rand.Read(b); err != nil {
+		return nil, fmt.Errorf("relay: new key: %w", err)
+	}
+	return b, WriteOwnerOnly(path, b)
+}
+
+// WriteOwnerOnly writes a new file that only its owner can read, durably; an
+// existing one is refused.
+func WriteOwnerOnly(path string, b []byte) (err error) {
+	fail := func(err error) error { return fmt.Errorf("%w: %s: %w", ErrKeyFile, filepath.Base(path), err) }
+	if _, err := os.Lstat(path); err == nil {
+		return fail(fs.ErrExist)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
+	if err != nil {
+		return fail(err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(tmp.Name()) // best effort: it holds a key that nobody uses
+		}
+	}()
+	if _, err = tmp.Write(b); err == nil {
+		err = tmp.Sync()
+	}
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fail(err)
+	}
+	// A link, unlike a rename, does not replace a file that came meanwhile.
+	if err = os.Link(tmp.Name(), path); err != nil {
+		return fail(err)
+	}
+	if err = os.Remove(tmp.Name()); err != nil {
+		return fail(err)
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return fail(err)
+	}
+	defer dir.Close()
+	if err = dir.Sync(); err != nil {
+		return fail(err)
+	}
+	return nil
+}
