@@ -5,6 +5,25 @@ import "context"
 // A Session says how a connection came about. The values are the network's bits.
 type Session uint8
 
+// String is the network's word for s.
+func (s Session) String() string {
+	switch s {
+	case SessionInbound:
+		return "inbound"
+	case SessionOutbound:
+		return "outbound"
+	case SessionManual:
+		return "manual"
+	case SessionSeed:
+		return "seed"
+	case SessionRefine:
+		return "refine"
+	case SessionDirect:
+		return "direct"
+	}
+	return "mixed"
+}
+
 // Sessions.
 const (
 	SessionInbound  Session = 0x01
