@@ -298,7 +298,9 @@ func TestClientHello(t *testing.T) {
 
 // cacheFunc remembers the last session of any server, as an upstream dialer does:
 // its cache is keyed by the server name, which is always dark.fi.
-type cacheFunc struct{ last atomic.Pointer[tls.ClientSessionState] }
+type cacheFunc struct {
+	last atomic.Pointer[tls.ClientSessionState]
+}
 
 func (c *cacheFunc) Get(string) (*tls.ClientSessionState, bool) {
 	s := c.last.Load()

@@ -186,7 +186,7 @@ func TestCloseInterrupts(t *testing.T) {
 			errs := make(chan error, 2)
 			go func() { errs <- second(a.Read(make([]byte, 1))) }()
 			go func() { errs <- second(a.Write(make([]byte, 64<<20))) }() // nobody reads it all
-			go func() { // b takes a little, so that the writer is known to have begun
+			go func() {                                                   // b takes a little, so that the writer is known to have begun
 				_, _ = io.ReadFull(b, make([]byte, 1<<16))
 				_ = a.Close()
 			}()
