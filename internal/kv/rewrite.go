@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-
 )
 
 // rewrite copies what is live in the open generation old into a new one, makes it
@@ -116,4 +115,3 @@ func (db *DB) copyLive(old *engine, dir string, nf format) (err error) {
 }
 
 type pair struct{ key, value []byte }
-
