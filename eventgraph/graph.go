@@ -128,8 +128,10 @@ func (g *Graph) initStore() error {
 func (g *Graph) loadAll() error {
 	room := int64(maxIndexed)
 	for _, st := range g.retained() {
-		n := int64(st.counts().headers)
-		if room -= n; room < 0 && st.slot != g.Current() {
+		if !st.stored() {
+			continue
+		}
+		if room -= int64(st.counts().headers); room < 0 && st.slot != g.Current() {
 			break
 		}
 		if err := g.load(st); err != nil {

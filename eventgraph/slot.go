@@ -158,11 +158,21 @@ func (g *Graph) state(s Slot) (*slotState, error) {
 	return st, nil
 }
 
-// retained lists the states of all retained slots, newest first.
+// retained lists the states of all retained slots, newest first, those of the window
+// in which nothing has happened included.
 func (g *Graph) retained() []*slotState {
-	oldest := g.oldest(g.cfg.Now())
+	now := g.cfg.Now()
+	oldest, cur := g.oldest(now), g.cfg.SlotAt(now)
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	for s := oldest; s <= cur; s += Slot(g.cfg.period()) {
+		if g.slots[s] == nil {
+			g.slots[s] = g.newState(s)
+		}
+		if g.cfg.Rotation == 0 {
+			break
+		}
+	}
 	list := make([]*slotState, 0, len(g.slots))
 	for s, st := range g.slots {
 		if !st.dropped.Load() && (s >= oldest || g.cfg.Archive) {
