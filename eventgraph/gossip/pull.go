@@ -1,0 +1,327 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"hearsay/eventgraph"
+)
+
+var (
+	// errForeign: the peer's slot grows from another genesis.
+	errForeign = errors.New("gossip: peer is of another network")
+	// errBadHeaders: a page with a header that cannot be of this slot. The page is
+	// dropped, and this exchange with it, not the sync (facts page, trap 16).
+	errBadHeaders = errors.New("gossip: invalid headers")
+	// errUnserved: too many headers whose bodies nobody serves.
+	errUnserved = errors.New("gossip: bodies are not served")
+	// errRefused: too many events that the rules here refuse.
+	errRefused = errors.New("gossip: too many refused events")
+)
+
+// A headed is a header with its id.
+type headed struct {
+	id eventgraph.ID
+	*eventgraph.Header
+}
+
+func compareHeaded(a, b headed) int {
+	if a.Layer != b.Layer {
+		if a.Layer < b.Layer {
+			return -1
+		}
+		return 1
+	}
+	return compareIDs(a.id, b.id)
+}
+
+// A puller fetches what one peer has of one slot and we do not: pages of headers,
+// until one brings nothing new (trap 19), then the bodies behind the peer's tips.
+// Headers without bodies are kept in memory, for this exchange only, so that
+// inventions cost no disk; in headers-only mode they are the purpose.
+type puller struct {
+	*conn
+	slot    eventgraph.Slot
+	tips    []eventgraph.ID                      // of the peer, that are not here
+	seen    map[eventgraph.ID]*eventgraph.Header // came in this exchange and are not stored; while fetch runs, its storing goroutine's
+	pending []headed                             // of seen: not yet asked for
+	only    bool                                 // headers only
+	refused int
+}
+
+func (p *puller) pull(ctx context.Context) error {
+	if p.only {
+		// Headers that are here without a body lead on, too (trap 17).
+		known, err := p.g.graph.Missing(p.slot, MaxHeaderRepHeaders)
+		if err != nil {
+			return err
+		}
+		for i := range known {
+			p.seen[known[i].ID()] = &known[i]
+		}
+	}
+	for range maxPages {
+		own, err := p.own()
+		if err != nil {
+			return err
+		}
+		page, err := p.askHeaders(ctx, p.slot, own)
+		if err != nil {
+			return err
+		}
+		fresh, err := p.sift(page)
+		if err != nil {
+			return err
+		}
+		p.g.plans.progress(p.id, p.slot)
+		last := len(page) < MaxHeaderRepHeaders || len(fresh) == 0
+		if p.only {
+			if err := p.storeHeaders(fresh); err != nil || last {
+				return err
+			}
+			continue
+		}
+		p.pending = append(p.pending, fresh...)
+		if !last && len(p.pending) < maxPending {
+			continue
+		}
+		slices.SortFunc(p.pending, compareHeaded)
+		wanted := p.pending
+		if last {
+			wanted = leading(p.pending, p.tips)
+		}
+		p.pending = nil
+		if err := p.fetch(ctx, wanted); err != nil {
+			return err
+		}
+		if last {
+			return nil
+		}
+	}
+	return errUnserved
+}
+
+// own is what the peer need not send: our tips, and the frontier of the headers that
+// came in this exchange.
+func (p *puller) own() (eventgraph.Tips, error) {
+	own, err := p.g.graph.Tips(p.slot)
+	if err != nil {
+		return nil, err
+	}
+	inner := make(map[eventgraph.ID]struct{}, len(p.seen))
+	for _, h := range p.seen {
+		for _, parent := range h.Parents {
+			inner[parent] = struct{}{}
+		}
+	}
+	for id, h := range p.seen {
+		if _, ok := inner[id]; !ok {
+			own[h.Layer] = append(own[h.Layer], id)
+		}
+	}
+	return own.Cap(MaxHeaderReqTips), nil
+}
+
+// sift returns the headers of a page that are new, in (layer, id) order, after
+// checking what can be checked without their bodies. They are in seen on return.
+func (p *puller) sift(page []eventgraph.Header) ([]headed, error) {
+	g := p.g
+	fresh := make([]headed, 0, len(page))
+	for i := range page {
+		h := &page[i]
+		id := h.ID()
+		if h.GenesisShaped() || p.seen[id] != nil || !p.only && g.graph.HasBody(p.slot, id) {
+			continue
+		}
+		fresh = append(fresh, headed{id, h})
+	}
+	slices.SortFunc(fresh, compareHeaded)
+	genesis := g.genesisID(p.slot)
+	for _, h := range fresh {
+		if !inBounds(g.params, p.slot, h.Timestamp) {
+			return nil, errBadHeaders
+		}
+		for _, parent := range h.Parents {
+			switch {
+			case parent.IsNull():
+			case h.Layer == 1 && parent != genesis:
+				return nil, errForeign
+			case p.seen[parent] != nil:
+				if p.seen[parent].Layer >= h.Layer {
+					return nil, errBadHeaders
+				}
+			case !g.graph.HasBody(p.slot, parent) && !(p.only && g.graph.HasHeader(p.slot, parent)):
+				return nil, errBadHeaders // sorted by layer, so a parent would have been seen
+			}
+		}
+		p.seen[h.id] = h.Header
+	}
+	if len(p.seen) > maxUnserved {
+		return nil, errUnserved
+	}
+	return fresh, nil
+}
+
+// leading are those of the sorted headers that are ancestors of tips, or tips. A
+// peer has the bodies of these; of others it may have heard only.
+func leading(headers []headed, tips []eventgraph.ID) []headed {
+	at := make(map[eventgraph.ID]int, len(headers))
+	for i, h := range headers {
+		at[h.id] = i
+	}
+	keep := make([]bool, len(headers))
+	for _, id := range tips {
+		if i, ok := at[id]; ok {
+			keep[i] = true
+		}
+	}
+	// Children come after parents, so one pass from the end sees every child first.
+	for i, h := range slices.Backward(headers) {
+		if !keep[i] {
+			continue
+		}
+		for _, parent := range h.Parents {
+			if j, ok := at[parent]; ok {
+				keep[j] = true
+			}
+		}
+	}
+	lead := make([]headed, 0, len(headers))
+	for i, h := range headers {
+		if keep[i] {
+			lead = append(lead, h)
+		}
+	}
+	return lead
+}
+
+func (p *puller) storeHeaders(fresh []headed) error {
+	headers := make([]eventgraph.Header, len(fresh))
+	for i := range fresh {
+		headers[i] = *fresh[i].Header
+	}
+	err := p.g.graph.InsertHeaders(p.slot, headers)
+	if errors.Is(err, eventgraph.ErrInvalid) || errors.Is(err, eventgraph.ErrNoParent) {
+		return errBadHeaders
+	}
+	return err
+}
+
+// fetch asks for the bodies of wanted, which are in (layer, id) order, and stores
+// what comes while the next ones are on their way. What does not come stays out; it
+// stops nothing but its own descendants.
+func (p *puller) fetch(ctx context.Context, wanted []headed) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	batches := make(chan []eventgraph.Event, 1)
+	result := make(chan error, 1)
+	go func() {
+		var err error
+		for batch := range batches {
+			if err == nil {
+				if err = p.store(ctx, batch); err != nil {
+					cancel()
+				}
+			}
+		}
+		result <- err
+	}()
+	err := p.request(ctx, wanted, batches)
+	close(batches)
+	if failed := <-result; failed != nil {
+		return failed
+	}
+	return err
+}
+
+// request asks for wanted in chunks and passes what comes on to batches, in order.
+func (p *puller) request(ctx context.Context, wanted []headed, batches chan<- []eventgraph.Event) error {
+	var batch []eventgraph.Event
+	size, silent := 0, 0
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		select {
+		case batches <- batch:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		batch, size = nil, 0
+		return nil
+	}
+	for len(wanted) > 0 {
+		n := min(int(p.chunk.Load()), len(wanted))
+		asked := make([]eventgraph.ID, n)
+		for i := range asked {
+			asked[i] = wanted[i].id
+		}
+		rep, err := p.askEvents(ctx, asked)
+		if errors.Is(err, errTimeout) {
+			// Silence is how the answer "none of these" looks; or it was too long for us.
+			p.chunk.Store(max(1, p.chunk.Load()/4))
+			if silent++; silent >= maxSilentChunks {
+				return errors.Join(err, flush())
+			}
+			wanted = wanted[n:]
+			continue
+		}
+		if err != nil {
+			return errors.Join(err, flush())
+		}
+		events, err := matchReply(asked, rep)
+		if err != nil {
+			return errors.Join(err, flush())
+		}
+		silent = 0
+		p.chunk.Store(min(MaxEventReqIDs, 2*p.chunk.Load()))
+		p.g.plans.progress(p.id, p.slot)
+		// What is missing at the end was cut off and is asked for again; what is missing
+		// before something that came is not there.
+		last := -1
+		for i, id := range asked {
+			e, ok := events[id]
+			if !ok {
+				continue
+			}
+			last = i
+			batch = append(batch, e)
+			size += e.Size()
+		}
+		if last < 0 {
+			last = n - 1
+		}
+		wanted = wanted[last+1:]
+		if len(batch) >= insertBatch || size >= insertBytes {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
+}
+
+// store commits one batch. Refused events stop only what rests on them.
+func (p *puller) store(ctx context.Context, batch []eventgraph.Event) error {
+	stored, refused, err := p.g.graph.InsertValid(ctx, p.slot, batch, eventgraph.SourceSync)
+	if err != nil {
+		return err
+	}
+	p.g.stats.synced.Add(int64(len(stored)))
+	if len(stored) > 0 {
+		p.g.plans.progress(p.id, p.slot)
+	}
+	for _, id := range stored {
+		delete(p.seen, id)
+	}
+	for _, r := range refused {
+		if errors.Is(r.Err, eventgraph.ErrInvalid) {
+			p.refused++
+		}
+	}
+	if p.refused > maxRefused {
+		return errRefused
+	}
+	return nil
+}

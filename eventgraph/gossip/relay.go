@@ -1,0 +1,108 @@
+package gossip
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"hearsay/eventgraph"
+)
+
+// An article is an event on its way out, encoded once for all peers.
+type article struct {
+	id        eventgraph.ID
+	timestamp uint64
+	payload   []byte // of an EventPut or StaticPut; shared, never changed
+	static    bool
+}
+
+func newArticle(e *eventgraph.Event, id eventgraph.ID) article {
+	return article{id: id, timestamp: e.Timestamp, payload: EventPut{Event: *e}.AppendTo(make([]byte, 0, e.Size()+1))}
+}
+
+// A relayQueue holds what came from one connection and goes to all others. When it
+// is full the oldest go: who gets a newer one fetches its ancestors.
+type relayQueue struct {
+	limit int
+	more  chan struct{}
+	mu    sync.Mutex
+	items []article
+	bytes int // of payloads; at most maxInboxBytes
+}
+
+func newRelayQueue(limit int) *relayQueue {
+	return &relayQueue{limit: limit, more: make(chan struct{}, 1)}
+}
+
+// push returns how many were dropped for it.
+func (q *relayQueue) push(a article) (dropped int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.items = append(q.items, a)
+	q.bytes += len(a.payload)
+	for len(q.items) > 1 && (len(q.items) > q.limit || q.bytes > maxInboxBytes) {
+		q.shift()
+		dropped++
+	}
+	hint(q.more)
+	return dropped
+}
+
+// shift drops the first item. mu is held.
+func (q *relayQueue) shift() (a article) {
+	a, q.items[0] = q.items[0], article{}
+	q.bytes -= len(a.payload)
+	if q.items = q.items[1:]; len(q.items) == 0 {
+		q.items = nil
+	}
+	return a
+}
+
+func (q *relayQueue) pop() (article, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.items) == 0 {
+		return article{}, false
+	}
+	return q.shift(), true
+}
+
+// relay queues a stored event for all peers but this one. Events of closed slots
+// travel by comparison only: unmodified nodes would count them as floods.
+func (c *conn) relay(e *eventgraph.Event, id eventgraph.ID, slot eventgraph.Slot) {
+	if slot == c.g.graph.Current() {
+		c.g.stats.droppedRelays.Add(c.relays.push(newArticle(e, id)))
+	}
+}
+
+// runRelays takes events off the queue at the pace of the network's relay limiter,
+// which bounds what one source makes this node send.
+func (c *conn) runRelays(ctx context.Context) error {
+	l := &c.g.cfg.Limits
+	lim := limiter{free: l.RelayFree, step: l.RelayStep, span: l.RelaySpan}
+	for {
+		a, ok := c.relays.pop()
+		if !ok {
+			select {
+			case <-c.relays.more:
+				continue
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if d := lim.tick(time.Now()); d > 0 {
+			timer := time.NewTimer(d)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				timer.Stop()
+				return ctx.Err()
+			}
+		}
+		if c.g.slotOf(a.timestamp) != c.g.graph.Current() {
+			c.g.stats.staleRelays.Add(1)
+			continue
+		}
+		c.g.broadcast(a, c.id)
+	}
+}
