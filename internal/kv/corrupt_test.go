@@ -281,3 +281,20 @@ func FuzzCheckTable(f *testing.F) { // ST-04
 		}
 	})
 }
+
+// grep tells whether any file below dir contains text.
+func grep(t *testing.T, dir, text string) (found bool) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		found = found || bytes.Contains(b, []byte(text))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}

@@ -16,6 +16,10 @@ import (
 // maintenanceEvery is how often Run looks after modes, ballast and reserve.
 const maintenanceEvery = time.Minute
 
+// maxReclaim is the size of a store, in bytes, above which it is left to Badger's
+// own compactions: rewriting all of it would hold up commits and a stop.
+const maxReclaim = 256 << 20
+
 // A DB is a Store on disk. The process that has one open owns its directory.
 type DB struct {
 	dir     string
@@ -39,8 +43,9 @@ type DB struct {
 
 	// engineMu is held by who writes: the leader, or Run. It guards e, apart from
 	// its Badger, which may be read at any time.
-	engineMu sync.Mutex
-	e        *engine
+	engineMu  sync.Mutex
+	e         *engine
+	flattened int // the log that was current at the last reclaim
 }
 
 var _ Store = (*DB)(nil)
@@ -54,7 +59,7 @@ func Open(o Options) (*DB, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	db := &DB{dir: o.Dir, opts: o, log: o.Logger, ballast: ballast{o.Dir, o.Ballast}, readers: make(map[uint64]int)}
+	db := &DB{dir: o.Dir, opts: o, log: o.Logger, ballast: ballast{o.Dir, o.Ballast}, readers: make(map[uint64]int), flattened: -1}
 	if err := db.open(); err != nil {
 		if errors.Is(err, syscall.ENOSPC) && !errors.Is(err, ErrDiskFull) {
 			err = fmt.Errorf("%w: %w", ErrDiskFull, err)
@@ -242,17 +247,35 @@ func (db *DB) syncNow() error {
 	return nil
 }
 
-// maintain updates what the store may need of the disk, and the ballast. Its
-// failures are for the next time.
+// maintain updates what the store may need of the disk, frees what it can if that
+// is little, and looks after the ballast. Its failures are for the next time.
 func (db *DB) maintain() {
 	db.measure()
-	err := db.e.tidy()
-	if free, ok := db.free(); ok && free >= db.need(ClassGossip)+db.opts.Ballast {
+	err := errors.Join(db.e.tidy(), db.reclaim())
+	if free, ok := db.free(); ok && free >= db.need(ClassEnqueue)+db.opts.Ballast {
 		err = errors.Join(err, db.ballast.restore())
 	}
 	if err != nil {
 		db.log.Warn("store maintenance", "store", db.opts.Kind, "err", err)
 	}
+}
+
+// reclaim compacts everything when gossip is refused: deleted records take space
+// until a compaction reaches them, and a store that only releases does not fill
+// the tables that would start one. It needs the space that measure counts.
+func (db *DB) reclaim() error {
+	free, ok := db.free()
+	if !ok || free >= db.need(ClassGossip) || free < db.need(ClassRelease) || db.flattened == db.e.walID {
+		return nil
+	}
+	if _, tables := dirSize(db.e.dir); tables == 0 || tables > maxReclaim {
+		return nil
+	}
+	db.log.Info("compacting, disk is nearly full", "store", db.opts.Kind)
+	db.flattened = db.e.walID // once per table
+	err := db.e.b.Flatten(1)
+	db.measure()
+	return err
 }
 
 // measure says how much Badger may write before the next measurement: the next

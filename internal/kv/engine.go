@@ -51,50 +51,48 @@ type engine struct {
 
 // openEngine checks and opens a generation. marked reports that a commit of it
 // ended with an unknown outcome.
-func openEngine(dir string, f format, o *Options) (e *engine, marked bool, err error) {
+func openEngine(dir string, f format, o *Options) (_ *engine, marked bool, err error) {
 	w, marked, err := openWitness(dir)
 	if err != nil {
 		return nil, false, err
 	}
-	e = &engine{dir: dir, witness: w, hooks: o.hooks, sync: o.Sync, alloc: f.Memtable * 5 / 4}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, w.close())
-		}
-	}()
-	e.acl = inheritOwnerOnly(dir)
-	if err := closeToOthers(dir); err != nil {
-		return nil, false, fmt.Errorf("%w: %w", ErrPermission, err)
-	}
-	if e.seq, err = checkFiles(dir, f, w.seq); err != nil {
-		return nil, false, err
-	}
-	if e.b, err = openBadger(dir, f, o.Logger); err != nil {
-		return nil, false, err
-	}
-	defer func() {
-		if err != nil {
+	e := &engine{dir: dir, witness: w, hooks: o.hooks, sync: o.Sync, alloc: f.Memtable * 5 / 4}
+	if err := e.open(f, o.Logger); err != nil {
+		if e.b != nil {
 			err = errors.Join(err, closeBadger(e.b))
 		}
-	}()
-	e.batchSize, e.batchCount = e.b.MaxBatchSize()*9/10, e.b.MaxBatchCount()-8
-	if got := e.b.MaxVersion(); got != e.seq {
-		return nil, false, fmt.Errorf("%w: Badger ends at commit %d, its files at %d", ErrCorrupt, got, e.seq)
-	}
-	if err := e.findWAL(); err != nil {
-		return nil, false, err
-	}
-	if err := e.tidy(); err != nil {
-		return nil, false, err
-	}
-	e.b.SetDiscardTs(e.seq)
-	if e.seq == 0 {
-		// From here on an empty store is one that lost everything.
-		if err := errors.Join(e.commit(nil), e.syncAll()); err != nil {
-			return nil, false, err
+		if e.wal != nil {
+			err = errors.Join(err, e.wal.Close())
 		}
+		return nil, false, errors.Join(err, w.close())
 	}
 	return e, marked, nil
+}
+
+func (e *engine) open(f format, log *slog.Logger) (err error) {
+	e.acl = inheritOwnerOnly(e.dir)
+	if err := closeToOthers(e.dir); err != nil {
+		return fmt.Errorf("%w: %w", ErrPermission, err)
+	}
+	if e.seq, err = checkFiles(e.dir, f, e.witness.seq); err != nil {
+		return err
+	}
+	if e.b, err = openBadger(e.dir, f, log); err != nil {
+		return err
+	}
+	if got := e.b.MaxVersion(); got != e.seq {
+		return fmt.Errorf("%w: Badger ends at commit %d, its files at %d", ErrCorrupt, got, e.seq)
+	}
+	e.batchSize, e.batchCount = e.b.MaxBatchSize()*9/10, e.b.MaxBatchCount()-8
+	e.b.SetDiscardTs(e.seq)
+	if err := errors.Join(e.findWAL(), e.tidy()); err != nil {
+		return err
+	}
+	if e.seq == 0 {
+		// From here on an empty store is one that lost everything.
+		return errors.Join(e.commit(nil), e.syncAll())
+	}
+	return nil
 }
 
 // openBadger opens Badger on checked files.

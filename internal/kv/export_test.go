@@ -26,6 +26,13 @@ func (db *DB) Maintain() {
 // Commits returns the number of the last commit.
 func (db *DB) Commits() uint64 { return db.e.seq }
 
+// Queued returns how many calls wait for a leader.
+func (db *DB) Queued() int {
+	db.queueMu.Lock()
+	defer db.queueMu.Unlock()
+	return len(db.queue)
+}
+
 // Tables returns the number of tables on disk.
 func (db *DB) Tables() int { return len(db.e.b.Tables()) }
 

@@ -176,7 +176,7 @@ func (e *engine) fits(size, count int64) bool { return size <= e.batchSize && co
 // refused; the ballast is given up for it instead.
 func (db *DB) refuse(c Class, free int64) error {
 	if c == ClassRelease {
-		if free < db.need(ClassGeneration) && db.ballast.held() > 0 {
+		if free < db.need(ClassRelease) && db.ballast.held() > 0 {
 			if err := db.ballast.drop(); err != nil {
 				db.log.Warn("ballast", "store", db.opts.Kind, "err", err)
 			}
