@@ -19,6 +19,7 @@ var allowed = map[string][]string{
 	"":                  {},
 	"internal/serial":   {},
 	"internal/kv":       {},
+	"internal/arrival":  {"eventgraph", "internal/kv", "internal/serial"},
 	"internal/box":      {},
 	"internal/privmsg":  {"internal/box", "internal/serial"},
 	"internal/config":   {"internal/box"},
@@ -32,7 +33,7 @@ var allowed = map[string][]string{
 	"mailbox":           {},
 	"mailbox/relay":     {"internal/kv", "internal/serial", "mailbox"}, // nothing that decrypts a message (MB-06)
 	"mailbox/endpoint":  {"internal/box", "internal/kv", "internal/serial", "mailbox"},
-	"ircd":              {"eventgraph", "internal/box", "internal/privmsg", "outbound"},
+	"ircd":              {"eventgraph", "internal/arrival", "internal/box", "internal/privmsg", "outbound"},
 	// What follows exists for tests.
 	"internal/kv/kvtest": {"internal/kv"},
 	"internal/stock":     {"eventgraph", "internal/serial", "p2p"},

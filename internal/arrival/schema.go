@@ -1,0 +1,119 @@
+package arrival
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	"hearsay/eventgraph"
+	"hearsay/internal/kv"
+	"hearsay/internal/serial"
+)
+
+// Keys, all under 'a' in the custody store (spec/storage.md, custody):
+//
+//	am                 meta: next sequence number, graph cursor, rows
+//	as seq             row
+//	ae event id        seq, of a foreign event or of a generation of an own message
+//	ao logical id      seq, of an own message
+//	ai message id      seq, of a mailbox message
+//	ah content hash    seq, of whatever has an event with this content
+//	ap slot seq        rows that go when the slot is no longer retained
+const (
+	space      = 'a'
+	tableMeta  = 'm'
+	tableRow   = 's'
+	tableEvent = 'e'
+	tableOwn   = 'o'
+	tableInbox = 'i'
+	tableHash  = 'h'
+	tableSlot  = 'p'
+)
+
+func key(table byte, parts ...[]byte) []byte {
+	k := []byte{space, table}
+	for _, p := range parts {
+		k = append(k, p...)
+	}
+	return k
+}
+
+func be(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }
+
+// meta is the log's counters.
+type meta struct {
+	last  Seq            // the highest number given
+	graph eventgraph.Seq // arrivals of the graph up to here are in the log
+	rows  uint64
+}
+
+func (m *meta) encode() []byte {
+	b := serial.AppendUint64(nil, uint64(m.last))
+	b = serial.AppendUint64(b, uint64(m.graph))
+	return seal(serial.AppendUint64(b, m.rows))
+}
+
+func (m *meta) decode(v []byte) error {
+	return unseal(v, "meta", func(r *serial.Reader) {
+		m.last, m.graph, m.rows = Seq(r.Uint64()), eventgraph.Seq(r.Uint64()), r.Uint64()
+	})
+}
+
+func (r *Row) encode() []byte {
+	b := serial.AppendUint8(nil, uint8(r.Kind))
+	b = serial.AppendUint64(b, uint64(r.At))
+	b = serial.AppendUint64(b, uint64(r.Slot))
+	b = append(b, r.Event[:]...)
+	b = append(b, r.ID[:]...)
+	b = append(b, r.Hash[:]...)
+	b = serial.AppendVarInt(b, uint64(len(r.generations)))
+	for _, g := range r.generations {
+		b = append(b, g.event[:]...)
+		b = append(b, g.hash[:]...)
+	}
+	return seal(b)
+}
+
+func (r *Row) decode(v []byte) error {
+	return unseal(v, "row", func(rd *serial.Reader) {
+		r.Kind = Kind(rd.Uint8())
+		r.At = int64(rd.Uint64())
+		r.Slot = eventgraph.Slot(rd.Uint64())
+		copy(r.Event[:], rd.Take(32))
+		copy(r.ID[:], rd.Take(16))
+		copy(r.Hash[:], rd.Take(32))
+		n := rd.Count(maxGenerations, 64)
+		for range n {
+			var g generation
+			copy(g.event[:], rd.Take(32))
+			copy(g.hash[:], rd.Take(32))
+			r.generations = append(r.generations, g)
+		}
+		if r.Kind < Foreign || r.Kind > Mail {
+			rd.Fail(errKind)
+		}
+	})
+}
+
+// valueVersion begins every value; a checksum ends it.
+const valueVersion = 1
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func seal(body []byte) []byte {
+	v := append([]byte{valueVersion}, body...)
+	return binary.LittleEndian.AppendUint32(v, crc32.Checksum(v, castagnoli))
+}
+
+func unseal(v []byte, what string, read func(*serial.Reader)) error {
+	n := len(v) - crc32.Size
+	if n < 1 || v[0] != valueVersion || binary.LittleEndian.Uint32(v[n:]) != crc32.Checksum(v[:n], castagnoli) {
+		return fmt.Errorf("arrival: %w: %s: bad checksum or version", kv.ErrCorrupt, what)
+	}
+	r := serial.NewReader(v[1:n])
+	read(r)
+	if err := r.Done(); err != nil {
+		return fmt.Errorf("arrival: %w: %s: %w", kv.ErrCorrupt, what, err)
+	}
+	return nil
+}
