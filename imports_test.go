@@ -33,8 +33,9 @@ var allowed = map[string][]string{
 	"mailbox":           {},
 	"mailbox/relay":     {"internal/kv", "internal/serial", "mailbox"}, // nothing that decrypts a message (MB-06)
 	"mailbox/endpoint":  {"internal/box", "internal/kv", "internal/serial", "mailbox"},
-	"ircd":              {"eventgraph", "internal/arrival", "internal/box", "internal/privmsg", "outbound"},
+	"ircd":              {"eventgraph", "internal/arrival", "internal/box", "internal/privmsg", "internal/serial", "outbound"},
 	// What follows exists for tests.
+	"internal/e2e":       {},
 	"internal/kv/kvtest": {"internal/kv"},
 	"internal/stock":     {"eventgraph", "internal/serial", "p2p"},
 	"internal/sim":       {"eventgraph", "eventgraph/gossip", "internal/kv", "internal/stock", "p2p", "p2p/p2ptest"},

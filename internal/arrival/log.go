@@ -400,7 +400,7 @@ func (l *Log) mailed(w *writes, ev *eventgraph.Event, id eventgraph.ID) (bool, e
 		return false, err
 	}
 	alias := func(g generation) bool { return g.hash == ev.ContentHash }
-	if row.Kind != Mail && !slices.ContainsFunc(row.generations, alias) {
+	if row.Kind == Own || row.Kind == Foreign && !slices.ContainsFunc(row.generations, alias) {
 		return false, nil // the same words said twice are two messages
 	}
 	if len(row.generations) < maxGenerations {
