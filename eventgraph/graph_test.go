@@ -183,7 +183,12 @@ func checkInvariants(t testing.TB, g *Graph) {
 	}
 	bodies := 0
 	for s, v := range slots {
-		if v.count.pruning {
+		if v.count.pruning { // its arrivals go with its events
+			for id, rec := range v.events {
+				if rec.hasBody() && arrivals[rec.arrival].id == id {
+					bodies++
+				}
+			}
 			continue
 		}
 		genesis := g.cfg.GenesisOf(s)
