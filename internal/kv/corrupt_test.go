@@ -127,10 +127,17 @@ func TestDamage(t *testing.T) { // ST-04, failure cases 44, 45
 			}
 			rel, _ := filepath.Rel(src, path)
 			kind := strings.TrimLeft(filepath.Base(rel), "0123456789")
-			if kinds[kind]++; kinds[kind] > 2 {
+			if kinds[kind]++; kinds[kind] > 1 && kind != ".mem" {
 				continue
 			}
-			for _, d := range damages {
+			ds := damages
+			switch {
+			case strings.HasSuffix(kind, ".vlog"), kind == "DISCARD", kind == "KEYREGISTRY", kind == "lock":
+				ds = damages[:3] // they hold nothing
+			case testing.Short():
+				ds = damages[:4]
+			}
+			for _, d := range ds {
 				dir := copyStore(t, src)
 				p := filepath.Join(dir, rel)
 				if d.f == nil {
@@ -179,7 +186,7 @@ func TestDamage(t *testing.T) { // ST-04, failure cases 44, 45
 		"witness":  {"removed", "emptied", "halved", "zeroed"},
 	} {
 		for _, n := range names {
-			if !outcomes[kind][n] {
+			if !outcomes[kind][n] && !testing.Short() {
 				t.Errorf("%s %s was not noticed", kind, n)
 			}
 		}

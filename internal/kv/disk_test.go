@@ -128,6 +128,25 @@ func TestBallast(t *testing.T) { // ST-02
 	mustOpen(t, small(dir))
 }
 
+// The log that is mapped for writing has its blocks before it is written.
+func TestLogIsAllocated(t *testing.T) { // ST-02
+	dir := t.TempDir()
+	db := mustOpen(t, small(dir))
+	for range 2 {
+		logs := glob(t, dir, "gen-*/*.mem")
+		fi, err := os.Stat(logs[len(logs)-1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fi.Sys().(*syscall.Stat_t).Blocks * 512; got < 1<<20*5/4 {
+			t.Errorf("%s has %d bytes of blocks", logs[len(logs)-1], got)
+		}
+		if _, err := fill(db, 2000); err != nil { // into the next log
+			t.Fatal(err)
+		}
+	}
+}
+
 func init() {
 	// fills writes with every class until it is refused, then releases many times
 	// over, in a store that flushes and compacts meanwhile.
