@@ -247,7 +247,7 @@ func (b *batch) put(tx kv.Txn, m *meta) error {
 	b.now = millis(b.g.cfg.Now())
 	var key [1 + 8 + 32]byte
 	var row [49]byte
-	var rec []byte
+	rec := make([]byte, 0, HeaderSize+8+3+256) // most events
 	for _, it := range b.accepted {
 		m.arrival++
 		rec = appendRecord(rec[:0], it.e, Seq(m.arrival))
