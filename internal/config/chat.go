@@ -11,7 +11,8 @@ import (
 const (
 	maxNick    = 24
 	maxChannel = 24
-	maxTopic   = 512
+	// maxTopic is what fits an IRC line with everything around it, in bytes.
+	maxTopic = 390
 )
 
 // serviceNames are nicks that nobody may be called (T23).
@@ -21,15 +22,16 @@ func (d *decoder) readChat(s *section, c *Chat) {
 	s.filePath("motd", &c.MOTD)
 	joined := map[string]bool{}
 	for _, it := range s.items("autojoin") {
+		folded := strings.ToLower(it.text)
 		switch {
-		case joined[it.text]:
+		case joined[folded]:
 			s.errorf(it.line, "autojoin", "%s is listed twice", it.text)
 		case checkChannel(it.text) != "":
 			s.errorf(it.line, "autojoin", "%s", checkChannel(it.text))
 		default:
 			c.Autojoin = append(c.Autojoin, it.text)
 		}
-		joined[it.text] = true
+		joined[folded] = true
 	}
 	d.readChannels(s.sub("channel"), c)
 	d.readContacts(s.sub("contact"), c)
@@ -49,8 +51,12 @@ func (d *decoder) readChannels(s *section, c *Chat) {
 		}
 		folded[strings.ToLower(name)] = name
 		if t.str("topic", &ch.Topic) {
-			if len(ch.Topic) > maxTopic || strings.ContainsAny(ch.Topic, "\x00\r\n") {
-				t.errorf(t.line("topic"), "topic", "must be one line of at most %d bytes", maxTopic)
+			switch {
+			case strings.ContainsAny(ch.Topic, "\x00\r\n"):
+				t.errorf(t.line("topic"), "topic", "must be one line")
+			case len(ch.Topic) > maxTopic:
+				t.warnf(t.line("topic"), "topic", "is cut after %d bytes, which is what fits an IRC line", maxTopic)
+				ch.Topic = strings.ToValidUTF8(ch.Topic[:maxTopic], "")
 			}
 		}
 		var ok bool
@@ -91,7 +97,7 @@ func (d *decoder) readContacts(s *section, c *Chat) {
 			return
 		}
 		if other, ok := labels[shared.Fingerprint()]; ok {
-			d.warnf(line, t.path, "has the same keys as %s, and nobody can tell the two apart; %s wins", other, other)
+			d.warnf(line, t.path, "has the same keys as %s; what arrives from either is shown under one of the names", other)
 		} else {
 			labels[shared.Fingerprint()] = label
 		}

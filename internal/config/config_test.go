@@ -251,6 +251,9 @@ func TestErrors(t *testing.T) {
 		{"history_retention_dags = 12\ndags_count = 13", "line 2: dags_count: dags_count (13) must not exceed"},
 		{"dags_count = 99999999999999999999", "line 1:"},
 		{"autojoin = [\"#a\",\n\"#a\"]", "line 2: autojoin: #a is listed twice"},
+		{"autojoin = [\"#a\",\n\"#A\"]", "line 2: autojoin: #A is listed twice"},
+		{"[graph]\ngenesis_contents = \"\"", "line 2: graph.genesis_contents: must have 1 to 1024"},
+		{"password = \"$2b$17$GgN9OTbFQN5cwfxPjM9Koed.Cc3mCKzt8xgtNyVkxz7NF5Zvo39wW\"", "line 1: password: has cost 17"},
 		{"autojoin = [\"a\"]", "line 1: autojoin: a channel's name starts with #"},
 		{"[channel.\"dev\"]", `line 1: channel.dev: a channel's name starts with #`},
 		{"[channel.\"##dev\"]", "line 1: channel.\"##dev\": a channel's name has one #"},
@@ -344,6 +347,8 @@ func TestWarnings(t *testing.T) {
 		{"[net]\nlocalnet = true\nactive_profiles = [\"nym\"]", `line 3: warning: net.active_profiles: "nym" is not spoken here`},
 		{"[net]\nactive_profiles = []", "line 1: warning: net.magic_bytes: is not set"},
 		{"irc_listen = \"tcp://0.0.0.0:6667\"", "line 1: warning: irc_listen: everybody who can reach"},
+		{"history_retention_dags = 10001", "line 1: warning: history_retention_dags: is taken as 10000"},
+		{"[channel.\"#a\"]\ntopic = \"" + strings.Repeat("\u00fc", 196) + "\"", `line 2: warning: channel."#a".topic: is cut after 390`},
 		{"[metrics]\nlisten = \":9606\"", "line 2: warning: metrics.listen: everybody"},
 		{"[mailbox]\ninterval = \"60s\"", "line 1: warning: mailbox: has no effect in this version"},
 		{"[contact.\"a\"]\ndm_chacha_public = \"6x8MB28qE9sJmS26FVpSvvoFW9PsXLoDQZXXsut4tWiN\"\nmy_dm_chacha_secret = \"4wBqpZM9xaSheZzJSMawUKKwhdpChKbZ5eu5ky4Vigw\"\n" +

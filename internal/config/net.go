@@ -154,7 +154,7 @@ func (d *decoder) addresses(s *section, n *Net) {
 			s.errorf(it.line, "inbound", "%s %s", it.text, problem)
 		case unspoken[scheme]:
 			s.warnf(it.line, "inbound", "%s is not spoken here and left out", scheme)
-		case proxied[scheme]:
+		case proxied[scheme] && scheme != "tor": // a Tor service forwards to a local port
 			s.warnf(it.line, "inbound", "hearsay does not listen on %s by itself: listen on tcp://127.0.0.1:PORT and let the router forward to it", scheme)
 		default:
 			n.Inbound = append(n.Inbound, it.text)

@@ -28,8 +28,8 @@ func (d *decoder) readGraph(s *section, g *Graph) {
 		}
 		g.Genesis = uint64(max(v.num, 0))
 	}
-	if s.str("genesis_contents", &g.Contents) && len(g.Contents) > 1024 {
-		s.errorf(s.line("genesis_contents"), "genesis_contents", "must have at most 1024 bytes")
+	if s.str("genesis_contents", &g.Contents) && (g.Contents == "" || len(g.Contents) > 1024) {
+		s.errorf(s.line("genesis_contents"), "genesis_contents", "must have 1 to 1024 bytes")
 	}
 	s.duration("rotation", &g.Rotation, 0, maxRotation)
 	s.duration("time_drift", &g.TimeDrift, time.Millisecond, maxDrift)

@@ -1,14 +1,20 @@
 package config
 
 import (
+	"math"
 	"net/url"
 	"strings"
 
 	"golang.org/x/crypto/bcrypt"
 )
 
-// maxSlots bounds dags_count and history_retention_dags: a hundred years of hours.
-const maxSlots = 24 * 366 * 100
+const (
+	// maxSlots is how many slots are kept without archive_mode, and compared with
+	// peers: more than a year of hours.
+	maxSlots = 10_000
+	// maxBcryptCost refuses a hash that would take minutes to check.
+	maxBcryptCost = 16
+)
 
 // readTop reads the keys that stand before the first table.
 func (d *decoder) readTop(s *section, cfg *Config) {
@@ -16,8 +22,12 @@ func (d *decoder) readTop(s *section, cfg *Config) {
 	s.filePath("datastore", &cfg.Datastore)
 
 	cfg.Slots = Slots{Sync: 24, Retain: 24}
-	s.num("dags_count", &cfg.Slots.Sync, 1, maxSlots)
-	s.num("history_retention_dags", &cfg.Slots.Retain, 1, maxSlots)
+	for name, dst := range map[string]*int{"dags_count": &cfg.Slots.Sync, "history_retention_dags": &cfg.Slots.Retain} {
+		if s.num(name, dst, 1, math.MaxInt32) && *dst > maxSlots {
+			s.warnf(s.line(name), name, "is taken as %d, the most there is; archive_mode keeps everything", maxSlots)
+			*dst = maxSlots
+		}
+	}
 	s.flag("archive_mode", &cfg.Slots.Archive)
 	s.flag("skip_dag_sync", &cfg.Slots.SkipSync)
 	if !cfg.Slots.Archive && cfg.Slots.Sync > cfg.Slots.Retain {
@@ -61,8 +71,11 @@ func (d *decoder) checkIRC(s *section, irc IRC) {
 		s.errorf(s.line("irc_listen"), "irc_listen", "tcp+tls needs irc_tls_cert and irc_tls_secret; \"hearsay config init --tls\" makes a pair")
 	}
 	if irc.Password != "" {
-		if _, err := bcrypt.Cost([]byte(irc.Password)); err != nil || len(irc.Password) != 60 {
+		switch cost, err := bcrypt.Cost([]byte(irc.Password)); {
+		case err != nil || len(irc.Password) != 60:
 			s.errorf(s.line("password"), "password", "must be the hash that \"hearsay password\" prints, not the password")
+		case cost > maxBcryptCost:
+			s.errorf(s.line("password"), "password", "has cost %d, which takes too long to check; at most %d", cost, maxBcryptCost)
 		}
 		return
 	}

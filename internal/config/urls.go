@@ -81,7 +81,7 @@ func checkListen(text string) string {
 	switch {
 	case problem != "":
 		return problem
-	case unspoken[scheme], proxied[scheme]:
+	case unspoken[scheme], proxied[scheme] && scheme != "tor":
 		return "" // a warning, given elsewhere
 	case !spoken[scheme]:
 		return "has the unknown scheme " + strconv.Quote(scheme)

@@ -221,19 +221,18 @@ func TestSubscription(t *testing.T) {
 	if got := c.ask(t, `{"id":2,"method":"dnet.switch","params":[true]}`); got != `{"jsonrpc":"2.0","id":2,"result":true}` {
 		t.Error("a subscription has no direct reply:", got)
 	}
-	slot, id := uint32(0), uint32(9)
 	go func() {
 		u.Net.Publish(NetEvent{"send", NewMessageInfo("tcp://192.0.2.1:1/", 9, "ping", time.Unix(1, 5))})
-		u.Net.Publish(NetEvent{"outbound_slot_connected", ConnInfo{Slot: &slot, Addr: "tcp://192.0.2.1:1/", ChannelID: &id}})
+		u.Net.Publish(NetEvent{"outbound_slot_connected", map[string]any{"slot": 0, "addr": "tcp://192.0.2.1:1/", "channel_id": 9}})
 		u.Net.Switch(false)
 		u.Net.Publish(NetEvent{"recv", nil})
 		u.Net.Switch(true)
-		u.Net.Publish(NetEvent{"outbound_slot_disconnected", ConnInfo{Slot: &slot, Err: "gone"}})
+		u.Net.Publish(NetEvent{"outbound_slot_disconnected", map[string]any{"slot": 0, "err": "gone"}})
 	}()
 	for _, want := range []string{
 		`{"jsonrpc":"2.0","method":"dnet.subscribe_events","params":[{"event":"send","info":{"chan":{"addr":"tcp://192.0.2.1:1/","id":9},"cmd":"ping","time":"1000000005"}}]}`,
-		`{"jsonrpc":"2.0","method":"dnet.subscribe_events","params":[{"event":"outbound_slot_connected","info":{"slot":0,"addr":"tcp://192.0.2.1:1/","channel_id":9}}]}`,
-		`{"jsonrpc":"2.0","method":"dnet.subscribe_events","params":[{"event":"outbound_slot_disconnected","info":{"slot":0,"err":"gone"}}]}`,
+		`{"jsonrpc":"2.0","method":"dnet.subscribe_events","params":[{"event":"outbound_slot_connected","info":{"addr":"tcp://192.0.2.1:1/","channel_id":9,"slot":0}}]}`,
+		`{"jsonrpc":"2.0","method":"dnet.subscribe_events","params":[{"event":"outbound_slot_disconnected","info":{"err":"gone","slot":0}}]}`,
 	} {
 		if got := c.line(t); got != want {
 			t.Errorf("\n got %s\nwant %s", got, want)

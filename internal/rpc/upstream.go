@@ -49,15 +49,6 @@ func NewMessageInfo(addr string, id uint32, command string, at time.Time) Messag
 	return MessageInfo{MessageChannel{addr, id}, command, strconv.FormatInt(at.UnixNano(), 10)}
 }
 
-// ConnInfo is the info of the events about one connection. Fields that an event
-// does not have are left out.
-type ConnInfo struct {
-	Slot      *uint32 `json:"slot,omitempty"`
-	Addr      string  `json:"addr,omitempty"`
-	ChannelID *uint32 `json:"channel_id,omitempty"`
-	Err       string  `json:"err,omitempty"`
-}
-
 // A GraphNode is one event of eventgraph.get_info.
 type GraphNode struct {
 	ID        string   `json:"-"`
