@@ -1,0 +1,313 @@
+package ircd
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"hearsay/internal/privmsg"
+)
+
+// splitList is a comma list without its empty items.
+func splitList(list string) []string {
+	return slices.DeleteFunc(strings.Split(list, ","), func(s string) bool { return s == "" })
+}
+
+func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
+
+// cmdJoin is JOIN. Keys are ignored: a channel's secret is in the configuration.
+func cmdJoin(s *Server, rq *request) error {
+	c := rq.c
+	if rq.param(0) == "0" { // leave all (RFC 2812)
+		for cv := range c.joined {
+			s.part(rq, cv, "")
+		}
+		return nil
+	}
+	for _, name := range splitList(rq.param(0)) {
+		s.join(rq, name)
+	}
+	return nil
+}
+
+// join lets c in: JOIN, topic, names; the history follows when the answer is out.
+func (s *Server) join(rq *request, name string) {
+	c := rq.c
+	if !privmsg.ValidChannel(name) {
+		rq.reply(errNoSuchChannel, token(name), "No such channel")
+		return
+	}
+	if len(c.joined) >= maxJoined {
+		rq.reply(errTooManyChannels, name, "You have joined too many channels")
+		return
+	}
+	cv := s.conversation(name, true)
+	if c.joined[cv] {
+		return
+	}
+	cv.active = time.Now()
+	l := plain(c.prefix(), "JOIN", cv.name)
+	for m := range cv.members {
+		s.send(m, l)
+	}
+	rq.send(l)
+	s.enter(c, cv)
+	if cv.topic != "" {
+		s.topic(rq, cv)
+	}
+	s.names(rq, cv)
+}
+
+// cmdPart is PART.
+func cmdPart(s *Server, rq *request) error {
+	for _, name := range splitList(rq.param(0)) {
+		cv := s.convs[privmsg.Fold(name)]
+		switch {
+		case cv == nil || !cv.isChannel():
+			rq.reply(errNoSuchChannel, token(name), "No such channel")
+		case !rq.c.joined[cv]:
+			rq.reply(errNotOnChannel, cv.name, "You're not on that channel")
+		default:
+			s.part(rq, cv, cutUTF8(rq.param(1), maxReason))
+		}
+	}
+	return nil
+}
+
+func (s *Server) part(rq *request, cv *conversation, reason string) {
+	l := plain(rq.c.prefix(), "PART", cv.name)
+	if reason != "" {
+		l = free(rq.c.prefix(), "PART", cv.name, reason)
+	}
+	rq.send(l)
+	s.leave(rq.c, cv)
+	for m := range cv.members {
+		s.send(m, l)
+	}
+}
+
+// present is who is in a channel: local clients, and who spoke in the last 24 hours.
+type present struct {
+	nick   string
+	client *client // nil: on the network
+}
+
+func (s *Server) present(cv *conversation) []present {
+	var all []present
+	for c := range cv.members {
+		all = append(all, present{c.nick, c})
+	}
+	horizon := s.cfg.Now().Add(-speakerAge)
+	for key, sp := range cv.speakers {
+		switch {
+		case sp.last.Before(horizon):
+			delete(cv.speakers, key)
+			s.charge(cv, -speakerSize)
+		case !sp.mine:
+			all = append(all, present{s.remoteNick(sp.nick), nil})
+		case s.nicks[privmsg.Fold(sp.nick)] == nil: // said here by somebody who has left
+			all = append(all, present{sp.nick, nil})
+		}
+	}
+	slices.SortFunc(all, func(a, b present) int { return cmp.Compare(a.nick, b.nick) })
+	return all
+}
+
+// names is 353, in as many lines as it takes, and 366.
+func (s *Server) names(rq *request, cv *conversation) {
+	limit := room(s.cfg.ServerName, rplNamReply, rq.c.name()+" = "+cv.name)
+	list := ""
+	for _, p := range s.present(cv) {
+		item := p.nick
+		if rq.c.caps.has(capUserhostInNames) {
+			item = p.prefix()
+		}
+		if list != "" && len(list)+1+len(item) > limit {
+			rq.reply(rplNamReply, "=", cv.name, list)
+			list = ""
+		}
+		if list != "" {
+			list += " "
+		}
+		list += item
+	}
+	if list != "" {
+		rq.reply(rplNamReply, "=", cv.name, list)
+	}
+	rq.reply(rplEndOfNames, cv.name, "End of /NAMES list")
+}
+
+func (p present) prefix() string {
+	if p.client != nil {
+		return p.client.prefix()
+	}
+	return p.nick + "!" + remoteUser + "@" + remoteHost
+}
+
+// cmdNames is NAMES; without a channel, those that the client is in.
+func cmdNames(s *Server, rq *request) error {
+	if rq.param(0) == "" {
+		for _, cv := range s.channelsOf(rq.c) {
+			s.names(rq, cv)
+		}
+		rq.reply(rplEndOfNames, "*", "End of /NAMES list")
+		return nil
+	}
+	for i, name := range splitList(rq.param(0)) {
+		if i == maxTargets {
+			break
+		}
+		if cv := s.convs[privmsg.Fold(name)]; cv != nil && cv.isChannel() {
+			s.names(rq, cv)
+		} else {
+			rq.reply(rplEndOfNames, token(name), "End of /NAMES list")
+		}
+	}
+	return nil
+}
+
+// channelsOf are c's channels by name.
+func (s *Server) channelsOf(c *client) []*conversation {
+	var all []*conversation
+	for cv := range c.joined {
+		all = append(all, cv)
+	}
+	slices.SortFunc(all, func(a, b *conversation) int { return cmp.Compare(a.folded, b.folded) })
+	return all
+}
+
+// cmdTopic is TOPIC. A topic is known on this daemon only; the network has none.
+func cmdTopic(s *Server, rq *request) error {
+	c := rq.c
+	cv := s.convs[privmsg.Fold(rq.param(0))]
+	switch {
+	case cv == nil || !cv.isChannel():
+		return numeric(errNoSuchChannel, token(rq.param(0)), "No such channel")
+	case len(rq.msg.Params) == 1 && cv.topic == "":
+		return numeric(rplNoTopic, cv.name, "No topic is set")
+	case len(rq.msg.Params) == 1:
+		s.topic(rq, cv)
+		return nil
+	case !c.joined[cv]:
+		return numeric(errNotOnChannel, cv.name, "You're not on that channel")
+	}
+	cv.topic = cutUTF8(rq.param(1), maxTopic)
+	cv.topicBy, cv.topicAt = c.nick, s.cfg.Now()
+	l := free(c.prefix(), "TOPIC", cv.name, cv.topic)
+	rq.send(l)
+	for m := range cv.members {
+		if m != c {
+			s.send(m, l)
+		}
+	}
+	return nil
+}
+
+// topic is 332 and 333.
+func (s *Server) topic(rq *request, cv *conversation) {
+	rq.reply(rplTopic, cv.name, cv.topic)
+	rq.replyPlain(rplTopicWhoTime, cv.name, cv.topicBy, strconv.FormatInt(cv.topicAt.Unix(), 10))
+}
+
+// cmdList is LIST: configured and joined channels, and those in which somebody spoke.
+func cmdList(s *Server, rq *request) error {
+	rq.reply(rplListStart, "Channel", "Users  Name")
+	var list []*conversation
+	if names := splitList(rq.param(0)); len(names) > 0 && strings.HasPrefix(names[0], "#") {
+		for _, name := range names {
+			if cv := s.convs[privmsg.Fold(name)]; cv != nil && cv.isChannel() && !slices.Contains(list, cv) {
+				list = append(list, cv)
+			}
+		}
+	} else {
+		for _, cv := range s.convs {
+			if cv.isChannel() {
+				list = append(list, cv)
+			}
+		}
+		slices.SortFunc(list, func(a, b *conversation) int { return cmp.Compare(a.folded, b.folded) })
+	}
+	for _, cv := range list[:min(len(list), maxListed)] {
+		if n := len(s.present(cv)); n > 0 || cv.configured {
+			rq.reply(rplList, cv.name, strconv.Itoa(n), cv.topic)
+		}
+	}
+	rq.reply(rplListEnd, "End of /LIST")
+	return nil
+}
+
+// cmdMode answers queries. There are no modes on the network, and none here but a
+// client's own +i.
+func cmdMode(s *Server, rq *request) error {
+	c, target, change := rq.c, rq.param(0), rq.param(1)
+	if !strings.HasPrefix(target, "#") {
+		switch peer := s.nicks[privmsg.Fold(target)]; {
+		case peer == nil:
+			return numeric(errNoSuchNick, token(target), "No such nick/channel")
+		case peer != c:
+			return numeric(errUsersDontMatch, "Can't change mode for other users")
+		case change == "":
+			modes := "+"
+			if c.invisible {
+				modes = "+i"
+			}
+			rq.replyPlain(rplUModeIs, modes)
+			return nil
+		}
+		s.userMode(rq, change)
+		return nil
+	}
+	cv := s.convs[privmsg.Fold(target)]
+	if cv == nil || !cv.isChannel() {
+		return numeric(errNoSuchChannel, token(target), "No such channel")
+	}
+	switch change {
+	case "":
+		rq.replyPlain(rplChannelModeIs, cv.name, "+")
+		rq.replyPlain(rplCreationTime, cv.name, strconv.FormatInt(s.started.Unix(), 10))
+	case "b", "+b":
+		if rq.param(2) != "" {
+			return numeric(errChanOPrivsNeeded, cv.name, "There are no channel operators here")
+		}
+		rq.reply(rplEndOfBanList, cv.name, "End of channel ban list")
+	default:
+		return numeric(errChanOPrivsNeeded, cv.name, "There are no channel operators and no channel modes here")
+	}
+	return nil
+}
+
+func (s *Server) userMode(rq *request, change string) {
+	c, on, unknown := rq.c, true, false
+	before := c.invisible
+	for _, r := range change {
+		switch r {
+		case '+', '-':
+			on = r == '+'
+		case 'i':
+			c.invisible = on
+		default:
+			unknown = true
+		}
+	}
+	if c.invisible != before {
+		modes := "+i"
+		if before {
+			modes = "-i"
+		}
+		rq.send(plain(c.prefix(), "MODE", c.nick, modes))
+	}
+	if unknown {
+		rq.reply(errUModeUnknownFlag, "Unknown user mode flag")
+	}
+}
+
+// cmdInvite and cmdKick refuse honestly.
+func cmdInvite(s *Server, rq *request) error {
+	return numeric(errChanOPrivsNeeded, token(rq.param(1)), "Nobody can be invited: whoever knows a channel's name or secret is in it")
+}
+
+func cmdKick(s *Server, rq *request) error {
+	return numeric(errChanOPrivsNeeded, token(rq.param(0)), "Nobody can be kicked: there are no channel operators")
+}

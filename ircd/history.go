@@ -1,0 +1,118 @@
+package ircd
+
+import (
+	"slices"
+	"strconv"
+)
+
+// enter makes c a member of cv, from the past that c may see on.
+func (s *Server) enter(c *client, cv *conversation) {
+	m := &member{joined: s.cfg.Now()}
+	cv.members[c] = m
+	if cv.isChannel() {
+		c.joined[cv] = true
+	}
+	if !s.complete(cv) {
+		m.waiting = true
+		return
+	}
+	s.place(c, cv, m)
+}
+
+// leave takes c out of cv.
+func (s *Server) leave(c *client, cv *conversation) {
+	delete(cv.members, c)
+	delete(c.joined, cv)
+	if i := slices.Index(c.behind, cv); i >= 0 {
+		c.behind = slices.Delete(c.behind, i, i+1)
+	}
+}
+
+// place puts m where its history begins: bounded by number and by age (T28). What
+// arrived since m joined is no history.
+func (s *Server) place(c *client, cv *conversation, m *member) {
+	m.waiting = false
+	m.live = cv.base
+	for m.live < cv.end() && cv.log[m.live-cv.base].arrived.Before(m.joined) {
+		m.live++
+	}
+	m.next = m.live
+	if !c.caps.has(capNoHistory) {
+		horizon := s.cfg.Now().Add(-s.cfg.HistoryAge)
+		for m.next > cv.base && m.live-m.next < s.cfg.HistoryLines && !cv.log[m.next-1-cv.base].arrived.Before(horizon) {
+			m.next--
+		}
+	}
+	if m.next < cv.end() && !slices.Contains(c.behind, cv) {
+		c.behind = append(c.behind, cv)
+	}
+}
+
+// pump sends c what it is behind with, page by page, while its queue is short. It is
+// called again when the queue has drained. A conversation that c has caught up with
+// goes live: from then on add shows it.
+func (s *Server) pump(c *client) {
+	for len(c.behind) > 0 && !c.gone && c.queue.size() < lowWater {
+		cv := c.behind[0]
+		m := cv.members[c]
+		if m == nil || m.waiting || m.next >= cv.end() {
+			c.behind = c.behind[1:]
+			continue
+		}
+		s.page(c, cv, m)
+	}
+	if len(c.behind) == 0 {
+		c.behind = nil
+	}
+}
+
+// page sends the next page: history in a batch of type chathistory where the client
+// knows batches, then what is new.
+func (s *Server) page(c *client, cv *conversation, m *member) {
+	ref, target := "", cv.name
+	for range historyPage {
+		if m.next >= cv.end() || c.gone {
+			break
+		}
+		if c.caps.has(capBatch) && ref == "" && m.next < m.live {
+			ref = s.newBatch()
+			s.send(c, plain(s.cfg.ServerName, "BATCH", "+"+ref, "chathistory", target))
+		}
+		if ref != "" && m.next >= m.live {
+			break
+		}
+		e := &cv.log[m.next-cv.base]
+		m.next++
+		s.show(c, cv, e, ref)
+	}
+	if ref != "" {
+		s.send(c, plain(s.cfg.ServerName, "BATCH", "-"+ref))
+	}
+}
+
+// catchUp: the logs hold everything that was stored. Who waited for them gets history.
+func (s *Server) catchUp() {
+	s.caughtUp, s.reading = true, false
+	for _, cv := range s.convs {
+		cv.rescan = false
+		held := cv.held
+		cv.held = nil
+		for _, e := range held {
+			s.add(cv, e)
+		}
+		for c, m := range cv.members {
+			if m.waiting {
+				s.place(c, cv, m)
+			}
+		}
+	}
+	for c := range s.clients {
+		s.pump(c)
+	}
+}
+
+// newBatch names a batch.
+func (s *Server) newBatch() string {
+	s.batch++
+	return strconv.Itoa(s.batch)
+}
