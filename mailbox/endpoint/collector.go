@@ -1,0 +1,268 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"hearsay/internal/kv"
+	"hearsay/mailbox"
+)
+
+var (
+	opStage  = kv.Op{Name: "endpoint/stage", Class: kv.ClassGeneration}
+	opForget = kv.Op{Name: "endpoint/forget", Class: kv.ClassRelease}
+)
+
+// collects is the loop of passes: each interval at most MaxMailboxes relays, one page
+// each, whatever they say (MB-27, MB-53).
+func (e *Endpoint) collects(ctx context.Context) error {
+	for {
+		for _, relay := range e.turn() {
+			if err := e.visit(ctx, relay); err != nil {
+				return err
+			}
+		}
+		if err := e.forget(); err != nil {
+			return err
+		}
+		if err := e.sleep(ctx, e.around(e.cfg.Interval), nil); err != nil {
+			return err
+		}
+	}
+}
+
+// turn selects the relays of this interval: the own ones and, for receipts, those that
+// are deposited at; rotating where there are more than MaxMailboxes.
+func (e *Endpoint) turn() (out []RelayID) {
+	all := slices.Clone(e.cfg.Own)
+	for _, c := range e.cfg.Contacts() {
+		for _, r := range c.Relays {
+			if !slices.Contains(all, r) {
+				all = append(all, r)
+			}
+		}
+	}
+	for range min(len(all), MaxMailboxes) {
+		e.nextMailbox %= len(all)
+		if r := all[e.nextMailbox]; !time.Now().Before(e.notBefore[r]) {
+			out = append(out, r)
+		}
+		e.nextMailbox++
+	}
+	return out
+}
+
+// visit does one pass and sets the backoff of a relay that fails. Only a failure of
+// the store is an error.
+func (e *Endpoint) visit(ctx context.Context, relay RelayID) error {
+	who := e.cfg.Relay(relay, RoleCollect)
+	if who == nil {
+		return nil
+	}
+	pctx, cancel := context.WithTimeout(ctx, PassBudget)
+	defer cancel()
+	err := e.pass(pctx, relay, who)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, errStore):
+		return err
+	case err != nil:
+		e.failures[relay]++
+		e.notBefore[relay] = time.Now().Add(e.around(backoff(uint64(e.failures[relay]))))
+	default:
+		delete(e.failures, relay)
+		delete(e.notBefore, relay)
+	}
+	return nil
+}
+
+// errStore marks failures of our own store among those of relays.
+var errStore = errors.New("endpoint: store")
+
+// mailboxes are the tokens of one check-in and whose they are.
+func (e *Endpoint) mailboxes(relay RelayID) (tokens []mailbox.Token, owner map[mailbox.Token]Contact) {
+	owner = map[mailbox.Token]Contact{}
+	now := e.now()
+	own := slices.Contains(e.cfg.Own, relay)
+	var all []mailbox.Token
+	for _, c := range e.cfg.Contacts() {
+		if !own && !slices.Contains(c.Relays, relay) {
+			continue // nobody of this pair comes to this relay
+		}
+		for _, t := range TokensAround(c.Pair, c.Mine, now) {
+			owner[t] = c
+			all = append(all, t)
+		}
+	}
+	if len(all) <= mailbox.MaxTokens {
+		return all, owner
+	}
+	from := e.cursor[relay] % len(all)
+	e.cursor[relay] = from + mailbox.MaxTokens
+	for i := range mailbox.MaxTokens {
+		tokens = append(tokens, all[(from+i)%len(all)])
+	}
+	return tokens, owner
+}
+
+// pass leases one page, stages what is in it, and acknowledges exactly what is then
+// durable here (MB-12).
+func (e *Endpoint) pass(ctx context.Context, relay RelayID, who Requester) error {
+	tokens, owner := e.mailboxes(relay)
+	if len(tokens) == 0 {
+		return nil
+	}
+	resp, err := who.Do(ctx, mailbox.Request{Lease: &mailbox.Lease{Tokens: tokens}})
+	if err != nil {
+		return err
+	}
+	page := resp.Lease
+	if !page.Serving {
+		return nil
+	}
+	var durable []mailbox.RowID
+	refused := map[mailbox.RefuseReason][]mailbox.RowID{}
+	for _, row := range page.Rows {
+		if ctx.Err() != nil {
+			break // what is staged is acknowledged at the next pass, as repeats
+		}
+		reason, err := e.stage(relay, owner, row.Envelope)
+		switch {
+		case errors.Is(err, errInboxFull), errors.Is(err, kv.ErrDiskFull):
+			refused[mailbox.RefuseOverQuota] = append(refused[mailbox.RefuseOverQuota], row.RowID)
+		case err != nil:
+			return errors.Join(errStore, err)
+		case reason != 0:
+			refused[reason] = append(refused[reason], row.RowID)
+		default:
+			durable = append(durable, row.RowID)
+		}
+	}
+	if e.cfg.Staged != nil && len(durable) > 0 {
+		e.cfg.Staged()
+	}
+	e.Wake() // receipts are owed
+	if len(durable) > 0 {
+		// Refused or lost: the rows come again and are recognised.
+		if _, err := who.Do(ctx, mailbox.Request{AckLease: &mailbox.AckLease{LeaseID: page.LeaseID, RowIDs: durable}}); err != nil {
+			return err
+		}
+	}
+	for reason, ids := range refused {
+		// An extension: a relay without it answers nothing, and the rows come last anyway.
+		if _, err := who.Do(ctx, mailbox.Request{RefuseRows: &mailbox.RefuseRows{LeaseID: page.LeaseID, RowIDs: ids, Reason: reason}}); err != nil {
+			break
+		}
+	}
+	return nil
+}
+
+// stage takes one envelope into custody. reason says why it is none of ours; an error
+// is the store's.
+func (e *Endpoint) stage(relay RelayID, owner map[mailbox.Token]Contact, raw []byte) (reason mailbox.RefuseReason, err error) {
+	env, err := mailbox.ParseEnvelope(raw)
+	if err != nil {
+		return mailbox.RefuseMalformed, nil
+	}
+	c, ok := owner[env.Token]
+	if !ok {
+		return mailbox.RefuseMalformed, nil
+	}
+	rec, err := Open(c.Pair, env)
+	if err != nil {
+		return mailbox.RefuseUnopened, nil
+	}
+	now := e.now()
+	if now.Sub(rec.Created) > MaxAge {
+		return 0, nil // acknowledged and dropped
+	}
+	return 0, e.store.Update(opStage, func(tx kv.Txn) error {
+		t, err := begin(tx)
+		if err != nil {
+			return err
+		}
+		switch {
+		case rec.Receipt != nil:
+			for _, id := range rec.Receipt {
+				if err := t.dropMessage(id, &c.ID); err != nil {
+					return err
+				}
+			}
+		case rec.Alias != nil:
+			if e.cfg.Alias != nil {
+				if err := e.cfg.Alias(tx, c, *rec.Alias); err != nil {
+					return err
+				}
+			}
+			if t.has(key(tableSeen, rec.Alias.ID[:])) {
+				t.owe(c.ID, relay, rec.Alias.ID) // only what is held is receipted
+			}
+		default:
+			m := rec.Message
+			if t.firstSeen(m.ID, now) {
+				keep, err := e.cfg.Stage(tx, c, *m)
+				if err != nil {
+					return err
+				}
+				if keep {
+					if t.meta.inbox >= MaxInbox {
+						return errInboxFull
+					}
+					row := inboxRow{contact: c.ID, at: now.UnixMilli(), message: *m}
+					t.set(key(tableInbox, m.ID[:]), row.encode())
+					t.meta.inbox++
+				}
+			}
+			t.owe(c.ID, relay, m.ID) // a repeat means that the receipt did not arrive
+		}
+		return t.end()
+	})
+}
+
+// RemoveInbox takes a message out of the inbox, in the transaction in which the
+// application forgets it.
+func (e *Endpoint) RemoveInbox(tx kv.Txn, id MessageID) error {
+	t, err := begin(tx)
+	if err != nil {
+		return err
+	}
+	k := key(tableInbox, id[:])
+	if !t.has(k) {
+		return t.err
+	}
+	t.del(k)
+	t.meta.inbox--
+	return t.end()
+}
+
+// forget drops seen ids that are older than any record that is still taken.
+func (e *Endpoint) forget() error {
+	before := e.now().Add(-MaxAge - 24*time.Hour).UnixMilli()
+	due := false
+	if err := e.store.View(func(r kv.Reader) error {
+		return r.Scan(kv.Scan{Prefix: key(tableSeenAge), KeysOnly: true}, func(k, _ []byte) error {
+			due = int64(be64(k[2:10])) <= before
+			return kv.ErrStop
+		})
+	}); err != nil || !due {
+		return err
+	}
+	return e.store.Update(opForget, func(tx kv.Txn) error {
+		t, err := begin(tx)
+		if err != nil {
+			return err
+		}
+		t.forgetSeen(depositBatch, before)
+		return t.end()
+	})
+}
+
+func be64(b []byte) (v uint64) {
+	for _, c := range b {
+		v = v<<8 | uint64(c)
+	}
+	return v
+}
