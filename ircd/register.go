@@ -218,6 +218,9 @@ func (s *Server) greet(rq *request) {
 		return
 	}
 	rq.notice(s.cfg.Network.State().String())
+	for _, text := range s.currentTroubles() {
+		rq.notice(text)
+	}
 }
 
 // String is what clients are told.
@@ -259,6 +262,7 @@ func (s *Server) watchNetwork(now time.Time) {
 	if s.cfg.Network == nil {
 		return
 	}
+	s.watchTroubles()
 	st := s.cfg.Network.State()
 	if s.told.IsZero() { // the first look: who connects is greeted
 		s.network, s.told = st, now

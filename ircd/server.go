@@ -74,6 +74,7 @@ type state struct {
 	mostUsers int // registered at once
 	started   time.Time
 	network   NetworkState // as clients were last told
+	troubles  []string     // as clients were last told
 	told      time.Time    // when that was
 }
 
