@@ -154,10 +154,10 @@ func TestOverwritesAreDropped(t *testing.T) {
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "store")
-		syncs := 0
+		var syncs atomic.Int64
 		o := small(dir).WithFault(func(p string) error {
 			if p == "sync" {
-				syncs++
+				syncs.Add(1)
 			}
 			return nil
 		})
@@ -167,11 +167,11 @@ func TestRun(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- db.Run(ctx) }()
 		put(t, db, "a", "1")
-		before := syncs
+		before := syncs.Load()
 		time.Sleep(90 * time.Second)
 		synctest.Wait()
-		if syncs != before+1 {
-			t.Errorf("%d syncs of one commit", syncs-before)
+		if got := syncs.Load() - before; got != 1 {
+			t.Errorf("%d syncs of one commit", got)
 		}
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
