@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"hearsay/eventgraph"
+	"hearsay/internal/box"
+	"hearsay/internal/config"
+)
+
+// The demo's cast: as many nodes, in a line, so that what the first says reaches
+// the last through the middle one alone.
+const demoNodes = 3
+
+// Channels of the demo.
+const (
+	demoPublic = "#demo"
+	demoSecret = "#secret"
+)
+
+func newDemo() *cobra.Command {
+	var port int
+	var script bool
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "three nodes in one process, to look around",
+		Long: "Runs three nodes that talk to each other over QUIC on this machine, each with its own IRC port, in a temporary\n" +
+			"datastore that is gone afterwards, until interrupted. Connect IRC clients and see what happens.\n\n" +
+			"--script plays a short scene with clients of its own and tells what it saw; the exit code is 0 only if everything\n" +
+			"that it promises has happened. It takes free ports unless --irc-port names one.",
+		Example: "  hearsay demo\n  hearsay demo --irc-port 7000\n  hearsay demo --script",
+		Args:    args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if port < 0 || port > 65535-demoNodes+1 {
+				return &usageError{cmd.CommandPath(), fmt.Errorf("no such port: %d", port)}
+			}
+			if script && !cmd.Flags().Changed("irc-port") {
+				port = 0
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			context.AfterFunc(ctx, stop)
+			if script {
+				return runScene(ctx, cmd.OutOrStdout(), port)
+			}
+			return runDemo(ctx, cmd.OutOrStdout(), port)
+		},
+	}
+	cmd.Flags().IntVar(&port, "irc-port", 6667, "IRC port of the first node; the others follow (`N`)")
+	cmd.Flags().BoolVar(&script, "script", false, "play a scene and say whether it went as promised")
+	return cmd
+}
+
+// A stage is the demo's running nodes.
+type stage struct {
+	dir   string
+	nodes []*daemon
+	stop  context.CancelFunc
+	group *errgroup.Group
+}
+
+// openStage starts the nodes. ctx does not end them; close does.
+func openStage(ctx context.Context, port int) (_ *stage, err error) {
+	dir, err := os.MkdirTemp("", "hearsay-demo-")
+	if err != nil {
+		return nil, err
+	}
+	// The nodes outlive an interrupt until close, which is the same for every exit.
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	group, run := errgroup.WithContext(run)
+	s := &stage{dir: dir, stop: stop, group: group}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	keys := newDemoKeys()
+	peer := ""
+	for i := range demoNodes {
+		cfg, problems := config.Parse([]byte(keys.config(i, dir, port, peer)), config.OSEnv())
+		if cfg == nil {
+			return nil, problems
+		}
+		d, err := openDaemon(ctx, cfg, newLogger(io.Discard, zerolog.Disabled), nil)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, fmt.Errorf("port %d is taken; choose others with --irc-port N", port+i)
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.nodes = append(s.nodes, d)
+		group.Go(func() error { return d.run(run) })
+		select {
+		case <-d.node.Listening():
+		case <-run.Done():
+			return nil, context.Cause(run)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		peer = strings.TrimSuffix(d.node.ListenAddrs()[0].String(), "/")
+	}
+	return s, nil
+}
+
+// close stops the nodes and removes what they stored.
+func (s *stage) close() error {
+	s.stop()
+	return errors.Join(s.group.Wait(), os.RemoveAll(s.dir))
+}
+
+// demoKeys are fresh for every demo.
+type demoKeys struct {
+	magic   [4]byte
+	channel box.SecretKey
+	nodes   [demoNodes]box.SecretKey
+}
+
+func newDemoKeys() *demoKeys {
+	k := &demoKeys{channel: box.GenerateSecret()}
+	_, _ = rand.Read(k.magic[:]) // never fails; a network of its own
+	for i := range k.nodes {
+		k.nodes[i] = box.GenerateSecret()
+	}
+	return k
+}
+
+// config is the file of node i, which is a peer of the node before it.
+func (k *demoKeys) config(i int, dir string, port int, peer string) string {
+	var b strings.Builder
+	ircPort, peers := 0, ""
+	if port > 0 {
+		ircPort = port + i
+	}
+	if peer != "" {
+		peers = fmt.Sprintf("%q", peer)
+	}
+	fmt.Fprintf(&b, `irc_listen = "tcp://127.0.0.1:%d"
+datastore = %q
+autojoin = [%q]
+skip_dag_sync = %t
+
+[outbound]
+min_connections = 1
+
+[net]
+magic_bytes = [%d, %d, %d, %d]
+localnet = true
+active_profiles = ["quic"]
+outbound_connections = 0
+
+[net.profiles."quic"]
+inbound = ["quic://127.0.0.1:0"]
+peers = [%s]
+
+[channel.%q]
+topic = "Say something; the other nodes hear it"
+
+[channel.%q]
+secret = %q
+topic = "Only who has the secret can read this"
+`, ircPort, filepath.Join(dir, demoName(i)), demoPublic, i == 0, k.magic[0], k.magic[1], k.magic[2], k.magic[3], peers,
+		demoPublic, demoSecret, k.channel.Base58())
+	for j := range k.nodes {
+		if j != i {
+			fmt.Fprintf(&b, "\n[contact.%q]\ndm_chacha_public = %q\nmy_dm_chacha_secret = %q\n", demoName(j), k.nodes[j].Public().Base58(), k.nodes[i].Base58())
+		}
+	}
+	return b.String()
+}
+
+// demoName is what a node is called, as a contact of the others too.
+func demoName(i int) string { return fmt.Sprintf("node%d", i+1) }
+
+// runDemo runs the nodes until ctx ends, and tells what they do.
+func runDemo(ctx context.Context, out io.Writer, port int) (err error) {
+	s, err := openStage(ctx, port)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	fmt.Fprintf(out, "Three nodes are running in a line: node1 - node2 - node3. Connect an IRC client to each:\n\n")
+	for i, d := range s.nodes {
+		fmt.Fprintf(out, "  %s   irssi -c 127.0.0.1 -p %d -n %s    or in WeeChat: /server add %s %s -notls\n",
+			demoName(i), d.ircAddr().(*net.TCPAddr).Port, []string{"alice", "bob", "carol"}[i], demoName(i), strings.Replace(d.ircAddr().String(), ":", "/", 1))
+	}
+	fmt.Fprintf(out, "\nYou are in %s at once; /join %s is encrypted; \"/msg node3 hi\" from node1 is a direct message.\n"+
+		"Below is what the nodes do with what you say. Ctrl-C ends the demo.\n\n", demoPublic, demoSecret)
+
+	tell := newTeller(out)
+	g, gctx := errgroup.WithContext(ctx)
+	for i, d := range s.nodes {
+		defer tell.receipts(i, d)()
+		g.Go(func() error { return tell.arrivals(gctx, i, d) })
+		g.Go(func() error { return tell.peers(gctx, i, d) })
+	}
+	g.Go(func() error { // a node that fails ends the demo
+		done := make(chan error, 1)
+		go func() { done <- s.group.Wait() }()
+		select {
+		case err := <-done:
+			return err
+		case <-gctx.Done():
+			return nil
+		}
+	})
+	if err := g.Wait(); ctx.Err() == nil {
+		return err
+	}
+	fmt.Fprintln(out, "\nstopping")
+	return nil
+}
+
+// A teller writes one line per happening, from several goroutines.
+type teller struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func newTeller(out io.Writer) *teller { return &teller{out: out} }
+
+func (t *teller) line(node int, format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	fmt.Fprintf(t.out, "%s  %s  %s\n", time.Now().Format(time.TimeOnly), demoName(node), fmt.Sprintf(format, args...))
+}
+
+// arrivals tells of every event that the node stores, until ctx ends.
+func (t *teller) arrivals(ctx context.Context, node int, d *daemon) error {
+	for a, err := range d.graph.Subscribe(ctx, d.graph.Last()) {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		how := map[eventgraph.Source]string{
+			eventgraph.SourceLocal: "made and sent", eventgraph.SourcePut: "got from a peer and passed on",
+			eventgraph.SourceParent: "fetched, because another event rests on it,", eventgraph.SourceSync: "fetched from a peer",
+		}[a.Source]
+		t.line(node, "%s event %s (layer %d, %d bytes)", how, shortID(a.Event.ID().String()), a.Event.Layer, len(a.Event.Content))
+	}
+	return nil
+}
+
+// receipts tells of every status that peers send to the node, until cancelled.
+func (t *teller) receipts(node int, d *daemon) (cancel func()) {
+	return d.graph.ObserveReceipts(func(r eventgraph.Receipt) {
+		t.line(node, "receipt: a peer says %s of event %s", r.Result, shortID(r.ID.String()))
+	})
+}
+
+// peers tells when the number of connections changes, until ctx ends.
+func (t *teller) peers(ctx context.Context, node int, d *daemon) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	last := -1
+	for {
+		if n := len(d.node.Peers()); n != last {
+			last = n
+			t.line(node, "connected to %s", count(n, "peer"))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}

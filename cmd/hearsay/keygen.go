@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"hearsay/internal/box"
+)
+
+func newKeygenContact() *cobra.Command {
+	return &cobra.Command{
+		Use:     "contact",
+		Short:   "make a key pair for direct messages",
+		Long:    "Makes a key pair and prints it as a piece of configuration. The commented line is the public key, which the contact needs.",
+		Example: "  hearsay keygen contact >> ~/.config/hearsay/hearsay.toml",
+		Args:    args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			secret := box.GenerateSecret()
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "# Put this into your configuration, with a name and the public key of your contact:\n\n"+
+				"[contact.\"satoshi\"]\ndm_chacha_public = \"YOUR_CONTACT_PUBLIC_KEY\"\nmy_dm_chacha_secret = %q\n#my_dm_chacha_public = %q\n",
+				secret.Base58(), secret.Public().Base58())
+			return err
+		},
+	}
+}
+
+func newKeygenChannel() *cobra.Command {
+	return &cobra.Command{
+		Use:     "channel",
+		Short:   "make a secret for an encrypted channel",
+		Long:    "Makes a secret and prints it as a piece of configuration. Everybody who may read the channel needs the same secret.",
+		Example: "  hearsay keygen channel",
+		Args:    args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "# Put this into your configuration, with the name of your channel:\n\n"+
+				"[channel.\"#yourchannelname\"]\nsecret = %q\n", box.GenerateSecret().Base58())
+			return err
+		},
+	}
+}
+
+func newKeygenPubkey() *cobra.Command {
+	return &cobra.Command{
+		Use:   "pubkey SECRET",
+		Short: "print the public key of a secret",
+		Long:  "Prints the public key that belongs to a secret. With - as SECRET it is read from standard input, where other users of this machine cannot see it.",
+		Example: "  hearsay keygen pubkey Bwdhe48rKsqFwGUquQSSGZZS5NQP1szrdJUhyDE77Br6\n" +
+			"  hearsay keygen pubkey - < secret.txt",
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, list []string) error {
+			text := list[0]
+			if text == "-" {
+				line, err := bufio.NewReader(io.LimitReader(cmd.InOrStdin(), 4096)).ReadString('\n')
+				if err != nil && !errors.Is(err, io.EOF) {
+					return err
+				}
+				text = strings.TrimSpace(line)
+			}
+			secret, err := box.ParseSecret(text)
+			if err != nil {
+				return errors.New("the secret must be 32 bytes in base58")
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), secret.Public().Base58())
+			return err
+		},
+	}
+}

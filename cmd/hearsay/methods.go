@@ -1,0 +1,142 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"hearsay/eventgraph"
+	"hearsay/internal/rpc"
+)
+
+// methods are what the control socket offers: upstream's, and our own for its
+// owner.
+func (d *daemon) methods() map[string]rpc.Method {
+	all := rpc.Upstream{
+		P2P:     func() rpc.P2PInfo { return p2pInfo(d.node) },
+		Net:     d.dnet,
+		Deg:     rpc.NewFeed("deg.subscribe_events"), // nothing is ever published there, as upstream
+		Content: slices.Contains(d.cfg.RPC.Content, "eventgraph.get_info"),
+		Graph: func(ctx context.Context, content bool) iter.Seq2[rpc.GraphNode, error] {
+			return viewerGraph(ctx, d.graph, content)
+		},
+	}.Methods()
+	all["hearsay.status"] = rpc.Method{Call: func(context.Context, json.RawMessage) (any, error) { return d.status(), nil }}
+	all["hearsay.dag"] = rpc.Method{Call: d.dag}
+	return all
+}
+
+// status is a picture of this moment; it holds no address and no text.
+func (d *daemon) status() statusReport {
+	stats := d.graph.Stats()
+	skew, _ := d.skew()
+	s := statusReport{
+		Version:     release,
+		UptimeS:     int64(time.Since(d.started) / time.Second),
+		Synced:      d.gossip.Synced(),
+		ClockSkewMS: skew.Milliseconds(),
+		Graph: graphStatus{
+			Genesis: d.cfg.Graph.Genesis,
+			Slots:   len(d.graph.Slots()),
+			Events:  int(stats.Events),
+			Tips:    stats.Tips,
+		},
+		P2P: p2pStatus{
+			MinConnections: d.cfg.Outbound.MinConnections,
+			CanSend:        d.gossip.PutTargets(),
+			Connections:    []connectionStatus{},
+		},
+	}
+	for _, c := range d.node.Info().Connections {
+		features := c.Features
+		if features == nil {
+			features = map[string]uint32{}
+		}
+		s.P2P.Connections = append(s.P2P.Connections, connectionStatus{
+			ID: connID(c.ID), Session: c.Session.String(), Transport: c.Transport, Features: features,
+		})
+	}
+	s.P2P.Connected = len(s.P2P.Connections)
+	return s
+}
+
+// dag answers hearsay.dag: one page of one slot.
+func (d *daemon) dag(_ context.Context, params json.RawMessage) (any, error) {
+	var list []dagCursor
+	if json.Unmarshal(params, &list) != nil || len(list) != 1 {
+		return nil, rpc.ErrParams
+	}
+	from := list[0]
+	cursor := eventgraph.Cursor{Timestamp: from.Timestamp}
+	if from.ID != "" {
+		if b, err := hex.DecodeString(from.ID); err != nil || copy(cursor.ID[:], b) != len(cursor.ID) {
+			return nil, rpc.ErrParams
+		}
+	}
+	slots := d.graph.Slots()
+	i, found := slices.BinarySearch(slots, eventgraph.Slot(from.Slot))
+	if i == len(slots) {
+		return dagPage{Nodes: []dagNode{}}, nil
+	}
+	if !found {
+		cursor = eventgraph.Cursor{} // pruned since, or the very first page
+	}
+	slot := slots[i]
+	page, err := d.graph.Page(slot, cursor, false, eventgraph.MaxPage)
+	if err != nil {
+		return nil, err
+	}
+	tips, err := d.graph.Tips(slot)
+	if err != nil && !errors.Is(err, eventgraph.ErrNoSlot) {
+		return nil, err
+	}
+	isTip := map[eventgraph.ID]bool{}
+	for _, ids := range tips {
+		for _, id := range ids {
+			isTip[id] = true
+		}
+	}
+	out := dagPage{Nodes: []dagNode{}}
+	if cursor == (eventgraph.Cursor{}) && len(page.Events) > 0 {
+		out.Nodes = append(out.Nodes, d.genesis(slot, isTip))
+	}
+	for i := range page.Events {
+		out.Nodes = append(out.Nodes, newDagNode(slot, &page.Events[i], isTip))
+	}
+	switch {
+	case !page.Exhausted && page.Next != cursor:
+		out.Next = &dagCursor{uint64(slot), page.Next.Timestamp, page.Next.ID.String()}
+	case i+1 < len(slots):
+		out.Next = &dagCursor{Slot: uint64(slots[i+1])}
+	}
+	return out, nil
+}
+
+// genesis is the root of a slot, which pages leave out.
+func (d *daemon) genesis(slot eventgraph.Slot, isTip map[eventgraph.ID]bool) dagNode {
+	params := d.graph.Params()
+	e := params.GenesisOf(slot)
+	return newDagNode(slot, &e, isTip)
+}
+
+func newDagNode(slot eventgraph.Slot, e *eventgraph.Event, isTip map[eventgraph.ID]bool) dagNode {
+	id := e.ID()
+	n := dagNode{
+		ID: id.String(), Slot: uint64(slot), Timestamp: e.Timestamp, Layer: e.Layer,
+		Parents: []string{}, Size: len(e.Content), Tip: isTip[id],
+	}
+	for _, p := range e.Parents {
+		if !p.IsNull() {
+			n.Parents = append(n.Parents, p.String())
+		}
+	}
+	return n
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"reflect"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"hearsay/internal/config"
+)
+
+func newRun() *cobra.Command {
+	var w where
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "the daemon, in the foreground",
+		Long: "Runs the node until SIGINT or SIGTERM, which end it cleanly; a second one ends it at once.\n" +
+			"SIGHUP reloads channels, contacts, autojoin, the message of the day and the TLS certificate.",
+		Example: "  hearsay run\n  hearsay run --config ~/.config/darkfi/darkirc_config.toml --datastore /tmp/trial",
+		Args:    args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			cfg, path, problems, err := w.load()
+			if err != nil {
+				return err
+			}
+			log, done, err := openLog(cfg.Log, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, done()) }()
+			if n := len(problems.Warnings()); n > 0 { // not their text: it names channels and contacts
+				log.Warn("the configuration has warnings; hearsay config check shows them", "count", n)
+			}
+			if path == "" {
+				log.Info("no configuration file; running on the built-in default")
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			// The second signal gets its default action.
+			context.AfterFunc(ctx, stop)
+			d, err := openDaemon(ctx, cfg, log, func() (*config.Config, error) {
+				again, _, _, err := w.load()
+				return again, err
+			})
+			if err != nil {
+				return err
+			}
+			hup := make(chan os.Signal, 1)
+			signal.Notify(hup, syscall.SIGHUP)
+			defer signal.Stop(hup)
+			go reloadOn(ctx, hup, d, log)
+			return d.run(ctx)
+		},
+	}
+	w.flags(cmd)
+	return cmd
+}
+
+// reloadOn reloads at each signal until ctx ends.
+func reloadOn(ctx context.Context, hup <-chan os.Signal, d *daemon, log *slog.Logger) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hup:
+			if _, err := d.reload(ctx); err != nil {
+				// The text of a configuration's error may name a channel or a peer.
+				log.Error("the configuration was not reloaded; hearsay config check shows why")
+			}
+		}
+	}
+}
+
+// changedSections names what differs between two configurations and is not
+// reloaded.
+func changedSections(before, after *config.Config) []string {
+	var out []string
+	for _, s := range []struct {
+		name string
+		a, b any
+	}{
+		{"datastore", before.Datastore, after.Datastore},
+		{"dags_count, history_retention_dags, archive_mode, skip_dag_sync", before.Slots, after.Slots},
+		{"irc_listen, password", before.IRC, after.IRC},
+		{"[graph]", before.Graph, after.Graph},
+		{"[network]", before.Network, after.Network},
+		{"[net]", before.Net, after.Net},
+		{"[rpc]", before.RPC, after.RPC},
+		{"[outbound]", before.Outbound, after.Outbound},
+		{"[metrics]", before.Metrics, after.Metrics},
+		{"log, verbose", before.Log, after.Log},
+	} {
+		if !reflect.DeepEqual(s.a, s.b) {
+			out = append(out, s.name)
+		}
+	}
+	return out
+}

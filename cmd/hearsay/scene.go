@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"hearsay/eventgraph"
+)
+
+// stepTimeout is how long each step of the scene may take. Everything is on one
+// machine, so only a loaded one needs more than a second.
+const stepTimeout = 30 * time.Second
+
+// A scene is the demo played by itself. Each act says what it saw, or fails.
+type scene struct {
+	out   io.Writer
+	stage *stage
+
+	alice, bob, carol *ircClient // at node1, node3 and, late, node2
+
+	mu       sync.Mutex
+	receipts map[eventgraph.ID]eventgraph.Result // at node1; guarded by mu
+	said     []string                            // what nobody without the key may read
+}
+
+func runScene(ctx context.Context, out io.Writer, port int) (err error) {
+	s := &scene{out: out, receipts: map[eventgraph.ID]eventgraph.Result{}}
+	if s.stage, err = openStage(ctx, port); err != nil {
+		return err
+	}
+	defer func() {
+		for _, c := range []*ircClient{s.alice, s.bob, s.carol} {
+			if c != nil {
+				c.close()
+			}
+		}
+		began := time.Now()
+		if cerr := s.stage.close(); cerr != nil {
+			err = errors.Join(err, cerr)
+		} else if err == nil {
+			s.say("the nodes stopped cleanly in %s", time.Since(began).Round(10*time.Millisecond))
+		}
+	}()
+	defer s.stage.nodes[0].graph.ObserveReceipts(func(r eventgraph.Receipt) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.receipts[r.ID] = r.Result
+	})()
+	for _, act := range []struct {
+		title string
+		play  func(context.Context) error
+	}{
+		{"three nodes in a line find each other and are in step", s.meet},
+		{"alice (node1) and bob (node3) connect with IRC", s.connect},
+		{"gossip: what alice says in " + demoPublic + " reaches bob through node2", s.gossip},
+		{"status: node2 gives node1 a receipt for it", s.receipt},
+		{"an encrypted channel: bob reads it, the graph does not show it", s.encrypted},
+		{"a direct message from alice to bob", s.private},
+		{"history: carol (node2) comes late and reads what was said", s.history},
+		{"all nodes hold the same events", s.same},
+	} {
+		step, cancel := context.WithTimeoutCause(ctx, stepTimeout, fmt.Errorf("not within %s", stepTimeout))
+		err := act.play(step)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("%s: %w", act.title, err)
+		}
+		s.say("%s", act.title)
+	}
+	return nil
+}
+
+func (s *scene) say(format string, args ...any) { fmt.Fprintf(s.out, "ok  "+format+"\n", args...) }
+
+// until polls: for states that nobody announces.
+func until(ctx context.Context, what string, ok func() bool) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+func (s *scene) meet(ctx context.Context) error {
+	return until(ctx, "nodes are not synced", func() bool {
+		for i, d := range s.stage.nodes {
+			want := 1 // the ends of the line
+			if i > 0 && i < len(s.stage.nodes)-1 {
+				want = 2
+			}
+			if !d.gossip.Synced() || d.gossip.PutTargets() < want {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func (s *scene) connect(ctx context.Context) (err error) {
+	if s.alice, err = dialIRC(ctx, s.stage.nodes[0].ircAddr().String(), "alice", ""); err != nil {
+		return err
+	}
+	if s.bob, err = dialIRC(ctx, s.stage.nodes[2].ircAddr().String(), "bob", ""); err != nil {
+		return err
+	}
+	for _, c := range []*ircClient{s.alice, s.bob} {
+		for _, channel := range []string{demoPublic, demoSecret} {
+			if err := c.join(ctx, channel); err != nil {
+				return fmt.Errorf("cannot join %s: %w", channel, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *scene) gossip(ctx context.Context) error {
+	s.alice.send("PRIVMSG " + demoPublic + " :hello from node1")
+	if _, err := s.bob.waitMessage(ctx, "alice", demoPublic, "hello from node1"); err != nil {
+		return err
+	}
+	s.bob.send("PRIVMSG " + demoPublic + " :hello back from node3")
+	_, err := s.alice.waitMessage(ctx, "bob", demoPublic, "hello back from node3")
+	return err
+}
+
+// receipt wants a Has for an event that node1 made itself.
+func (s *scene) receipt(ctx context.Context) error {
+	graph := s.stage.nodes[0].graph
+	return until(ctx, "no receipt", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for id, result := range s.receipts {
+			if a, err := graph.Arrival(id); err == nil && a.Source == eventgraph.SourceLocal && result.Has() {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func (s *scene) encrypted(ctx context.Context) error {
+	const text = "nobody else reads this"
+	s.said = append(s.said, text)
+	s.alice.send("PRIVMSG " + demoSecret + " :" + text)
+	if _, err := s.bob.waitMessage(ctx, "alice", demoSecret, text); err != nil {
+		return err
+	}
+	return s.hidden(ctx)
+}
+
+func (s *scene) private(ctx context.Context) error {
+	const text = "only for bob"
+	s.said = append(s.said, text)
+	s.alice.send("PRIVMSG " + demoName(2) + " :" + text)
+	if _, err := s.bob.waitMessage(ctx, demoName(0), "bob", text); err != nil {
+		return err
+	}
+	return s.hidden(ctx)
+}
+
+// hidden looks for secrets in what every node stores for everybody.
+func (s *scene) hidden(ctx context.Context) error {
+	for i, d := range s.stage.nodes {
+		for e, err := range graphEvents(ctx, d.graph) {
+			if err != nil {
+				return err
+			}
+			for _, text := range append(s.said, demoSecret) {
+				if bytes.Contains(e.Content, []byte(text)) {
+					return fmt.Errorf("%s stores a secret in clear", demoName(i))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (s *scene) history(ctx context.Context) (err error) {
+	if s.carol, err = dialIRC(ctx, s.stage.nodes[1].ircAddr().String(), "carol", ""); err != nil {
+		return err
+	}
+	s.carol.send("JOIN " + demoPublic)
+	for _, m := range [][2]string{{"alice", "hello from node1"}, {"bob", "hello back from node3"}} {
+		line, err := s.carol.waitMessage(ctx, m[0], demoPublic, m[1])
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(strings.SplitN(line, " ", 2)[0], "time=") {
+			return errors.New("a line of the history does not say when it was said")
+		}
+	}
+	return nil
+}
+
+func (s *scene) same(ctx context.Context) error {
+	return until(ctx, "graphs differ", func() bool {
+		var first map[eventgraph.ID]bool
+		for _, d := range s.stage.nodes {
+			ids := map[eventgraph.ID]bool{}
+			for e, err := range graphEvents(ctx, d.graph) {
+				if err != nil {
+					return false
+				}
+				ids[e.ID()] = true
+			}
+			if first == nil {
+				first = ids
+			}
+			if len(ids) != len(first) {
+				return false
+			}
+			for id := range ids {
+				if !first[id] {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}

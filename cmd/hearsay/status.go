@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"hearsay/internal/rpc"
+)
+
+// A statusReport is "hearsay status --json", and the result of hearsay.status. Its
+// names are fixed; fields may be added.
+type statusReport struct {
+	Version     string         `json:"version"`
+	UptimeS     int64          `json:"uptime_s"`
+	Synced      bool           `json:"synced"`
+	ClockSkewMS int64          `json:"clock_skew_ms"` // the peers' median minus ours; 0 below three peers
+	P2P         p2pStatus      `json:"p2p"`
+	Graph       graphStatus    `json:"graph"`
+	Outbound    outboundStatus `json:"outbound"`
+	Mailbox     mailboxStatus  `json:"mailbox"`
+	Relay       *struct{}      `json:"relay"` // null: this build has no relay
+}
+
+type p2pStatus struct {
+	Connected      int                `json:"connected"`       // connections that carry events
+	CanSend        int                `json:"can_send"`        // those of them that can take a message now
+	MinConnections int                `json:"min_connections"` // how many of these a message needs (DS-57)
+	Connections    []connectionStatus `json:"connections"`
+}
+
+type connectionStatus struct {
+	ID        string            `json:"id"` // of this process, no address (DS-51)
+	Session   string            `json:"session"`
+	Transport string            `json:"transport"`
+	Features  map[string]uint32 `json:"features"`
+}
+
+type graphStatus struct {
+	Genesis uint64 `json:"genesis"`
+	Slots   int    `json:"slots"`
+	Events  int    `json:"events"` // stored bodies without geneses
+	Tips    int    `json:"tips"`   // of the current slot
+}
+
+// outboundStatus is that of a node whose messages go straight out: always empty.
+type outboundStatus struct {
+	Depth      int         `json:"depth"`
+	Bytes      int64       `json:"bytes"`
+	AckedTotal uint64      `json:"acked_total"`
+	Head       *headStatus `json:"head"` // null: the queue is empty
+}
+
+type headStatus struct {
+	Position    uint64 `json:"position"`
+	State       string `json:"state"`
+	Reason      string `json:"reason"`
+	Generations int    `json:"generations"`
+	Rounds      int    `json:"rounds"`
+	NextAttempt string `json:"next_attempt"`
+}
+
+type mailboxStatus struct {
+	Relays          int `json:"relays"`
+	InboxRows       int `json:"inbox_rows"`
+	DepositsPending int `json:"deposits_pending"`
+}
+
+func newStatus() *cobra.Command {
+	var w where
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "status",
+		Short:   "what the running daemon is doing",
+		Example: "  hearsay status\n  hearsay status --json | jq .p2p.connected",
+		Args:    args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withDaemon(cmd.Context(), w, func(ctx context.Context, c *rpc.Client) error {
+				ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+				defer cancel()
+				var raw json.RawMessage
+				if err := c.Call(ctx, "hearsay.status", nil, &raw); err != nil {
+					return err
+				}
+				if asJSON {
+					_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n", raw)
+					return err
+				}
+				var s statusReport
+				if err := json.Unmarshal(raw, &s); err != nil {
+					return err
+				}
+				return printStatus(cmd.OutOrStdout(), s)
+			})
+		},
+	}
+	w.flags(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func printStatus(out io.Writer, s statusReport) error {
+	synced := "not synced yet"
+	if s.Synced {
+		synced = "synced"
+	}
+	fmt.Fprintf(out, "hearsay %s, up %s, %s\n", s.Version, time.Duration(s.UptimeS)*time.Second, synced)
+	if skew := time.Duration(s.ClockSkewMS) * time.Millisecond; skew.Abs() > skewNotice {
+		fmt.Fprintf(out, "clock: off from the peers' median by %s\n", skew)
+	}
+	fmt.Fprintf(out, "peers: %d of %d needed to send\n", s.P2P.CanSend, s.P2P.MinConnections)
+	for _, c := range s.P2P.Connections {
+		receipts := ""
+		if c.Features[putStatusFeature] > 0 {
+			receipts = ", gives receipts"
+		}
+		fmt.Fprintf(out, "  #%s %s over %s%s\n", c.ID, c.Session, c.Transport, receipts)
+	}
+	_, err := fmt.Fprintf(out, "graph: %s in %s, %s\n", count(s.Graph.Events, "event"), count(s.Graph.Slots, "slot"), count(s.Graph.Tips, "tip"))
+	return err
+}
