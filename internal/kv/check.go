@@ -41,7 +41,7 @@ const (
 // Commits are numbered without gaps, so what must be there is known: tables up to
 // some number, write-ahead logs that continue from it, and not less than the
 // witness has seen.
-func checkFiles(dir string, f format, witnessed uint64) (last uint64, err error) {
+func checkFiles(dir string, witnessed uint64) (last uint64, err error) {
 	es, err := os.ReadDir(dir)
 	if err != nil {
 		return 0, fmt.Errorf("kv: %w", err)
@@ -76,7 +76,7 @@ func checkFiles(dir string, f format, witnessed uint64) (last uint64, err error)
 		}
 	}
 	if hasManifest {
-		if last, err = checkTables(dir, f); err != nil {
+		if last, err = checkTables(dir); err != nil {
 			return 0, err
 		}
 	} else if witnessed > 0 || tables > 0 || len(wals) > 0 {
@@ -102,7 +102,7 @@ func removeBadRegistry(path string) error {
 }
 
 // checkTables verifies all tables of the manifest and returns their highest commit.
-func checkTables(dir string, f format) (last uint64, err error) {
+func checkTables(dir string) (last uint64, err error) {
 	mf, err := os.Open(filepath.Join(dir, manifestFile))
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrCorrupt, err)

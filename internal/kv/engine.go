@@ -74,7 +74,7 @@ func (e *engine) open(f format, log *slog.Logger) (err error) {
 	if err := closeToOthers(e.dir); err != nil {
 		return fmt.Errorf("%w: %w", ErrPermission, err)
 	}
-	if e.seq, err = checkFiles(e.dir, f, e.witness.seq); err != nil {
+	if e.seq, err = checkFiles(e.dir, e.witness.seq); err != nil {
 		return err
 	}
 	if e.b, err = openBadger(e.dir, f, log); err != nil {

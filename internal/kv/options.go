@@ -91,6 +91,7 @@ func (r Reserve) of(c Class) int64 {
 		return r.Enqueue
 	case ClassGeneration:
 		return r.Generation
+	case ClassRelease:
 	}
 	return 0
 }
