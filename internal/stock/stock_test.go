@@ -54,7 +54,11 @@ func run(t *testing.T, f func(context.Context) error) {
 func clean(t *testing.T, peers ...*Peer) {
 	t.Helper()
 	for _, p := range peers {
-		for _, v := range p.Violations() {
+		for i, v := range p.Violations() {
+			if i == 10 {
+				t.Errorf("%s says more", p.cfg.Name)
+				break
+			}
 			t.Errorf("%s says: %v", p.cfg.Name, v)
 		}
 		if p.Strikes() != 0 || len(p.Bans()) != 0 {
@@ -123,6 +127,7 @@ func TestStockLineForADay(t *testing.T) {
 				t.Errorf("peer %d is not synced", i)
 			}
 		}
+		time.Sleep(5 * time.Minute) // not on the hour: see trap 27
 		sent := map[eventgraph.ID]bool{}
 		for i := range 24 * 4 {
 			e := publish(t, peers[i%5], fmt.Sprint("message ", i))
