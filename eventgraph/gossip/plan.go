@@ -96,6 +96,9 @@ func newPlan(params eventgraph.Params, timeout, interval time.Duration, skip boo
 // the clock (suspend) closes the gate until a peer was asked.
 func (p *plan) rotate(now time.Time, current eventgraph.Slot, history []eventgraph.Slot) {
 	p.history = slices.Clone(history)
+	for _, s := range history {
+		p.slot(s)
+	}
 	if current == p.current && p.slots[current] != nil {
 		p.prune()
 		return

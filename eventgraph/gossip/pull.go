@@ -43,7 +43,7 @@ func compareHeaded(a, b headed) int {
 type puller struct {
 	*conn
 	slot    eventgraph.Slot
-	tips    []eventgraph.ID                      // of the peer, that are not here
+	tips    []eventgraph.ID                      // of the peer, that are not here; nil: it has too many to list
 	seen    map[eventgraph.ID]*eventgraph.Header // came in this exchange and are not stored; while fetch runs, its storing goroutine's
 	pending []headed                             // of seen: not yet asked for
 	only    bool                                 // headers only
@@ -88,7 +88,7 @@ func (p *puller) pull(ctx context.Context) error {
 		}
 		slices.SortFunc(p.pending, compareHeaded)
 		wanted := p.pending
-		if last {
+		if last && p.tips != nil {
 			wanted = leading(p.pending, p.tips)
 		}
 		p.pending = nil
