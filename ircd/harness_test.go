@@ -440,6 +440,9 @@ func wantNone(t testing.TB, lines []string, part string) {
 // texts are the free texts of all lines with command.
 func texts(lines []string, command string) (all []string) {
 	for _, l := range lines {
+		if strings.HasPrefix(l, "@") {
+			_, l, _ = strings.Cut(l, " ")
+		}
 		if head, text, ok := strings.Cut(l, " :"); ok && strings.Contains(head, " "+command+" ") {
 			all = append(all, text)
 		}

@@ -16,7 +16,7 @@ func (s *Server) enter(c *client, cv *conversation) {
 		m.waiting = true
 		return
 	}
-	s.place(c, cv, m)
+	s.place(c, cv, m, cv.end())
 }
 
 // leave takes c out of cv.
@@ -28,14 +28,19 @@ func (s *Server) leave(c *client, cv *conversation) {
 	}
 }
 
-// place puts m where its history begins: bounded by number and by age (T28). What
-// arrived since m joined is no history.
-func (s *Server) place(c *client, cv *conversation, m *member) {
-	m.waiting = false
-	m.live = cv.base
-	for m.live < cv.end() && cv.log[m.live-cv.base].arrived.Before(m.joined) {
-		m.live++
+// placeLate is place for a member that joined before the log was complete.
+func (s *Server) placeLate(c *client, cv *conversation, m *member) {
+	live := cv.base
+	for live < cv.end() && cv.log[live-cv.base].arrived.Before(m.joined) {
+		live++
 	}
+	s.place(c, cv, m, live)
+}
+
+// place puts m where its history begins, bounded by number and by age (T28), and where
+// it ends: at live.
+func (s *Server) place(c *client, cv *conversation, m *member, live int) {
+	m.waiting, m.live = false, live
 	m.next = m.live
 	if !c.caps.has(capNoHistory) {
 		horizon := s.cfg.Now().Add(-s.cfg.HistoryAge)
@@ -102,7 +107,7 @@ func (s *Server) catchUp() {
 		}
 		for c, m := range cv.members {
 			if m.waiting {
-				s.place(c, cv, m)
+				s.placeLate(c, cv, m)
 			}
 		}
 	}

@@ -203,7 +203,7 @@ func (s *Server) local(rq *request, command string, peer *client, text string) {
 		}
 		s.send(peer, l)
 	}
-	if command == "PRIVMSG" && peer.away != "" {
+	if command == "PRIVMSG" && peer.away != "" && peer != c {
 		rq.reply(rplAway, peer.nick, peer.away)
 	}
 }
