@@ -621,3 +621,27 @@ func TestAsksOnlyForWhatWasRevealed_Trap10(t *testing.T) {
 		n.wantStrikes(0)
 	})
 }
+
+// An answer with bodies larger than we keep is not read; smaller requests get the
+// others all the same.
+func TestOversizeBodiesInSync(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNode(t, nil)
+		l := &library{slot: testSlot, events: chain(20)}
+		branch := l.events[9].ID()
+		for i := range 8 {
+			e := testEvent(uint64(testSlot)+9000+uint64(i), branch)
+			e.Layer, e.Content = 11, make([]byte, 900<<10)
+			e.ContentHash = eventgraph.HashContent(e.Content)
+			l.events = append(l.events, e)
+		}
+		l.tips = ids(l.events[19:]...)
+		newPuppet(t, n, p2p.SessionOutbound, false, l.answer)
+		time.Sleep(5 * time.Second)
+		for i, e := range l.events {
+			if want := i < 20; n.has(e.ID()) != want {
+				t.Errorf("event %d: %v", i, !want)
+			}
+		}
+	})
+}

@@ -69,6 +69,12 @@ func (g *Gossip) newConn(p peer) *conn {
 	return c
 }
 
+var (
+	_ p2p.Handler = (*conn)(nil)
+	_ p2p.Limiter = (*conn)(nil)
+	_ p2p.Skipper = (*conn)(nil)
+)
+
 // Handle implements [p2p.Handler].
 func (c *conn) Handle(name string, payload []byte) error {
 	cmd, ok := c.g.commands[name]
@@ -147,7 +153,7 @@ func (c *conn) bad(cmd command, err error) error {
 		c.strike()
 		return nil
 	case costIgnore:
-		// The requester gets its timeout: an answer that is too long is none.
+		c.req.fail(cmd.reply, errTooLong)
 		return nil
 	case costWarn:
 		c.g.stats.badStatuses.Add(1)
@@ -157,6 +163,15 @@ func (c *conn) bad(cmd command, err error) error {
 		return nil
 	default:
 		return badPayload(c.session, err)
+	}
+}
+
+// Skipped implements [p2p.Skipper]: payloads above their bound that were not read.
+func (c *conn) Skipped(name string, _ uint64) {
+	c.tell()
+	c.g.stats.skipped.Add(1)
+	if cmd := c.g.commands[name]; cmd.isReply {
+		c.req.fail(cmd.reply, errTooLong)
 	}
 }
 

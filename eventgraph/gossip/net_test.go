@@ -228,7 +228,9 @@ func (f *fakePeer) run(n *node, running *sync.WaitGroup, deliver func(command st
 			if len(payload) > c.MaxPayload(command) {
 				if len(payload) > cmd.Skip {
 					f.cancel(p2p.ErrTooLarge)
+					return
 				}
+				c.Skipped(command, uint64(len(payload)))
 				return
 			}
 			if err := c.Handle(command, payload); err != nil {

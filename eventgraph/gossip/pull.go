@@ -258,9 +258,15 @@ func (p *puller) request(ctx context.Context, wanted []headed, batches chan<- []
 			asked[i] = wanted[i].id
 		}
 		rep, err := p.askEvents(ctx, asked)
-		if errors.Is(err, errTimeout) {
-			// Silence is how the answer "none of these" looks; or it was too long for us.
-			p.chunk.Store(max(1, p.chunk.Load()/4))
+		switch {
+		case errors.Is(err, errTooLong) && n > 1:
+			p.chunk.Store(int32(max(1, n/8)))
+			continue
+		case errors.Is(err, errTooLong):
+			wanted = wanted[1:]
+			continue
+		case errors.Is(err, errTimeout):
+			// Silence is how the answer "none of these" looks.
 			if silent++; silent >= maxSilentChunks {
 				return errors.Join(err, flush())
 			}

@@ -28,6 +28,8 @@ const strayTimeouts = 3
 
 var (
 	errTimeout = errors.New("gossip: no answer in time")
+	// errTooLong: the answer was larger than was asked for, and was not read.
+	errTooLong = errors.New("gossip: answer too long")
 	// errSuspect: an earlier request of this type is still unanswered.
 	errSuspect = errors.New("gossip: an earlier request is unanswered")
 )
@@ -100,6 +102,9 @@ func (r *requester) ask(ctx context.Context, p peer, kind replyKind, m p2p.Messa
 	select {
 	case v := <-reply:
 		answered = true
+		if err, ok := v.(error); ok {
+			return nil, err
+		}
 		return v, nil
 	case <-timer.C:
 		return nil, errTimeout
@@ -127,6 +132,20 @@ func (r *requester) deliver(kind replyKind, v any) bool {
 		return true
 	default:
 		return false // a second answer to one request
+	}
+}
+
+// fail ends the request that is out: its answer came, and is of no use.
+func (r *requester) fail(kind replyKind, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := &r.slots[kind]
+	if s.owed = false; !s.waiting {
+		return
+	}
+	select {
+	case s.reply <- err:
+	default:
 	}
 }
 

@@ -18,23 +18,23 @@ type Stats struct {
 
 	PutsStored, PutsKnown, PutsInvalid, PutsTooOld, PutsNotSynced, PutsBusy, PutsHeld, PutsDropped int64
 
-	OwnPuts, Relayed, RelaysSaved, RelaysStale, RelaysDropped      int64
-	StatusesSent, StatusesReceived, StatusesBad                    int64
-	Strikes, StruckOut, FloodBans, Unrevealed                      int64
-	Served, RequestsDropped, Comparisons, Pulls, PullsFailed       int64
-	EventsSynced, FetchFailures, InsertErrors, Strays, StaticAdded int64
+	OwnPuts, Relayed, RelaysSaved, RelaysStale, RelaysDropped         int64
+	StatusesSent, StatusesReceived, StatusesBad                       int64
+	Strikes, StruckOut, FloodBans, Unrevealed                         int64
+	Served, Skipped, RequestsDropped, Comparisons, Pulls, PullsFailed int64
+	EventsSynced, FetchFailures, InsertErrors, Strays, StaticAdded    int64
 }
 
 // counters are the running sums behind Stats.
 type counters struct {
 	results [eventgraph.NackBusy + 1]atomic.Int64
 
-	stored, heldPuts, droppedPuts                             atomic.Int64
-	ownPuts, relayed, savedRelays, staleRelays, droppedRelays atomic.Int64
-	statusesOut, statusesIn, badStatuses                      atomic.Int64
-	strikes, struckOut, floodBans, unrevealed                 atomic.Int64
-	served, droppedRequests, comparisons, pulls, failedPulls  atomic.Int64
-	synced, fetchFailures, insertErrors, strays, staticAdded  atomic.Int64
+	stored, heldPuts, droppedPuts                                     atomic.Int64
+	ownPuts, relayed, savedRelays, staleRelays, droppedRelays         atomic.Int64
+	statusesOut, statusesIn, badStatuses                              atomic.Int64
+	strikes, struckOut, floodBans, unrevealed                         atomic.Int64
+	served, skipped, droppedRequests, comparisons, pulls, failedPulls atomic.Int64
+	synced, fetchFailures, insertErrors, strays, staticAdded          atomic.Int64
 }
 
 func (s *counters) outcome(r eventgraph.Result) { s.results[r].Add(1) }
@@ -56,7 +56,7 @@ func (g *Gossip) Stats() Stats {
 		RelaysStale: n.staleRelays.Load(), RelaysDropped: n.droppedRelays.Load(),
 		StatusesSent: n.statusesOut.Load(), StatusesReceived: n.statusesIn.Load(), StatusesBad: n.badStatuses.Load(),
 		Strikes: n.strikes.Load(), StruckOut: n.struckOut.Load(), FloodBans: n.floodBans.Load(), Unrevealed: n.unrevealed.Load(),
-		Served: n.served.Load(), RequestsDropped: n.droppedRequests.Load(), Comparisons: n.comparisons.Load(),
+		Served: n.served.Load(), Skipped: n.skipped.Load(), RequestsDropped: n.droppedRequests.Load(), Comparisons: n.comparisons.Load(),
 		Pulls: n.pulls.Load(), PullsFailed: n.failedPulls.Load(),
 		EventsSynced: n.synced.Load(), FetchFailures: n.fetchFailures.Load(), InsertErrors: n.insertErrors.Load(),
 		Strays: n.strays.Load(), StaticAdded: n.staticAdded.Load(),
