@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"pgregory.net/rapid"
 
@@ -300,5 +301,127 @@ func TestUnknownOutcomeEndsTheGraph(t *testing.T) {
 		if !errors.Is(err, kv.ErrUnknown) {
 			t.Errorf("Subscribe: %v, want ErrUnknown", err)
 		}
+	}
+}
+
+// A gate holds back the return of Updates, as a group commit does while it syncs: later
+// transactions see what the graph does not know of yet.
+type gate struct {
+	kv.Store
+	hold chan struct{} // Updates return when it is closed
+}
+
+func (g *gate) Update(op kv.Op, fn func(kv.Txn) error) error {
+	hold := g.hold
+	err := g.Store.Update(op, fn)
+	<-hold
+	return err
+}
+
+// Transactions that run between another's commit and its effect see it: a child gets in
+// behind its parent, a copy is no news, and neither returns before the other is durable.
+// Effects come in commit order.
+func TestInsertBehindUnfinishedCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open := make(chan struct{})
+		close(open)
+		st := &gate{kv.OpenMemory(), open}
+		c := newClock()
+		g, err := OpenStore(st, Config{Now: c.now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := g.Current()
+		events := chain(g.Params(), s, 3)
+		mustInsert(t, g, s, events[0]) // the index is loaded
+		var told []ID
+		g.OnCommit(func(a Arrival) { told = append(told, a.Event.ID()) })
+		hold := make(chan struct{})
+		st.hold = hold
+		type result struct {
+			stored []ID
+			err    error
+		}
+		results := make([]chan result, 4)
+		for i, batch := range [][]Event{events[1:2], events[1:2], events[2:], events[:2]} {
+			results[i] = make(chan result, 1)
+			go func() {
+				stored, err := g.Insert(t.Context(), s, batch, SourcePut)
+				results[i] <- result{stored, err}
+			}()
+			synctest.Wait()
+		}
+		if g.HasBody(s, events[1].ID()) || g.Last() != 1 {
+			t.Error("visible before it is durable")
+		}
+		for i, r := range results {
+			if len(r) != 0 {
+				t.Errorf("insert %d returned before what it saw is durable", i)
+			}
+		}
+		st.hold = open
+		close(hold)
+		for i, want := range []int{1, 0, 1, 0} {
+			if r := <-results[i]; r.err != nil || len(r.stored) != want {
+				t.Errorf("insert %d: %v, %v; want %d new", i, r.stored, r.err, want)
+			}
+		}
+		if !slices.Equal(told, ids(events[1:])) {
+			t.Errorf("told of %v", told)
+		}
+		checkInvariants(t, g)
+		if err := g.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// An index that is read while commits take effect holds all of them.
+func TestLoadDuringCommits(t *testing.T) {
+	c := newClock()
+	g := memory(t, Config{Now: c.now})
+	s := g.Current()
+	events := chain(g.Params(), s, 4)
+	mustInsert(t, g, s, events[0])
+	st := g.slots[s]
+	g.unload(st)
+	// What load does, with commits between its steps.
+	st.mu.Lock()
+	st.backlog = new([]backlog)
+	st.mu.Unlock()
+	commit := func(e Event) {
+		b := batch{g: g, st: st, src: SourcePut, items: []item{{e.ID(), &e}}}
+		if err := b.commit(OpInsert); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit(events[1]) // in the snapshot, and in the backlog
+	x, err := g.readIndex(st, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit(events[2]) // in the backlog only
+	if !x.replay(*st.backlog) {
+		t.Error("a plain commit must not make the index void")
+	}
+	if x.len() != 4 || x.bodies != 4 {
+		t.Errorf("%d entries, want 4", x.len())
+	}
+	if err := g.commitHeaders(st, []delta{{events[3].ID(), &events[3].Header, false}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.DropHeaders(s); err != nil {
+		t.Fatal(err)
+	}
+	st.mu.Lock()
+	late := *st.backlog
+	st.backlog = nil
+	st.mu.Unlock()
+	if x, err = g.readIndex(st, 0); err != nil || !x.replay(late) {
+		t.Errorf("everything is older than the index: %v", err)
+	}
+	x.commit -= 2
+	if x.replay(late) {
+		t.Error("after headers were dropped the index must be read again")
 	}
 }
