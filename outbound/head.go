@@ -27,6 +27,7 @@ type Head struct {
 	before *life // the life and record that a generation's commit is to replace
 	prior  *Record
 
+	late      bool    // R_MAX rounds of one generation brought no evidence
 	acked     bool    // evidence came; the record is on its way out
 	park      Reason  // why the last attempt to make or keep a generation failed
 	parkUntil instant // no earlier attempt
@@ -123,7 +124,7 @@ func (h *Head) load(rec *Record, held bool) {
 	same := samePosition && idle && sameActive(h.rec, rec)
 	h.rec, h.held, h.todo, h.before, h.prior = rec, held, nil, nil, nil
 	if !samePosition {
-		h.acked, h.stuck = false, 0
+		h.acked, h.late, h.stuck = false, false, 0
 	}
 	if same {
 		return
@@ -140,6 +141,7 @@ func (h *Head) load(rec *Record, held bool) {
 			sent: true, rounds: rec.retry.rounds, expired: rec.retry.expired,
 			due: rec.retry.due, ends: rec.retry.due,
 		}
+		h.late = h.late || h.life.rounds >= uint32(h.policy.RetryRounds)
 	}
 }
 
@@ -269,7 +271,11 @@ func (h *Head) putDone(now instant, written int) {
 		h.park, h.parkUntil = ReasonNone, 0
 	}
 	if !l.sending {
-		return // the first send: its due time was set with the generation
+		// The first send. Its due time was set with the generation, which can be long
+		// ago if the gate closed in between.
+		l.due = max(l.due, now.add(h.policy.delay(1)))
+		l.ends = l.due
+		return
 	}
 	l.sending = false
 	if written == 0 {
@@ -277,6 +283,7 @@ func (h *Head) putDone(now instant, written int) {
 		return
 	}
 	l.rounds++
+	h.late = h.late || l.rounds >= uint32(h.policy.RetryRounds)
 	l.expired = l.closed
 	l.due = now.add(h.policy.delay(l.rounds + 1))
 	l.ends = l.due
@@ -358,14 +365,17 @@ func (h *Head) reason(f Facts) Reason {
 		return ReasonNotSynced
 	case f.Targets < h.policy.MinPeers:
 		return ReasonConnections
-	case h.rec.Active != nil && h.life.rounds >= uint32(h.policy.RetryRounds):
+	case h.late:
 		return ReasonNoAck
 	}
 	return ReasonNone
 }
 
-// notice tells what is worth telling.
+// notice tells what is worth telling, once nothing is left to try.
 func (h *Head) notice(now instant, f Facts) {
+	if len(h.todo) > 0 || h.doing != nil {
+		return
+	}
 	if n, ok := h.blocked.step(now, h.reason(f)); ok {
 		h.tell = append(h.tell, h.fill(n, f))
 	}
@@ -439,7 +449,9 @@ func (h *Head) Status(clock time.Time, f Facts) (s HeadStatus, ok bool) {
 	}
 	if h.park != ReasonNone && !h.acked {
 		s.State = "parked"
-		s.NextAttempt = h.parkUntil.time()
+		if at := h.parkUntil.time(); s.NextAttempt.IsZero() || at.Before(s.NextAttempt) {
+			s.NextAttempt = at
+		}
 	}
 	return s, true
 }

@@ -16,8 +16,11 @@ const (
 	MaxPayload = 64 << 10
 	// MaxBatch bounds the messages of one Enqueue: one transaction has to hold them.
 	MaxBatch = 256
-	// MaxTombstones bounds the cancelled records that the head has yet to pass. At
-	// the bound enqueues are refused; cancelling never is.
+	// MaxBatchBytes bounds the payloads of one Enqueue together.
+	MaxBatchBytes = 256 << 10
+	// MaxTombstones bounds the cancelled records that the head has yet to pass: at the
+	// bound enqueues are refused, at twice the bound cancels of other records than the
+	// head. One commit has to delete them all.
 	MaxTombstones = 4096
 	// MaxOwners bounds the generations whose owner is known (DS-85): 24 slots of an
 	// hour at the pacing of DS-86 are 259,200. At the bound the head parks.

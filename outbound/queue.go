@@ -121,9 +121,11 @@ func (q *Queue) Enqueue(ctx context.Context, drafts ...Draft) ([]Entry, error) {
 	}
 	at := toInstant(q.now()).time()
 	entries := make([]Entry, len(drafts))
+	total := 0
 	for i, d := range drafts {
-		if len(d.Payload) > MaxPayload {
-			return nil, fmt.Errorf("%w: payload of %d bytes", ErrTooLarge, len(d.Payload))
+		total += len(d.Payload)
+		if len(d.Payload) > MaxPayload || total > MaxBatchBytes {
+			return nil, fmt.Errorf("%w: payload of %d bytes, %d at once", ErrTooLarge, len(d.Payload), total)
 		}
 		if d.ID == (LogicalID{}) {
 			rand.Read(d.ID[:]) // never fails

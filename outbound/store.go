@@ -472,6 +472,9 @@ func (s *store) cancelIn(t *txn, p Position) error {
 			return err
 		}
 	} else {
+		if t.tombstones >= 2*MaxTombstones {
+			return ErrFull
+		}
 		if err := t.drop(key); err != nil {
 			return err
 		}
