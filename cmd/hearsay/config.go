@@ -32,7 +32,7 @@ func newConfigCheck() *cobra.Command {
 				problems = append(problems, checkWiring(cfg)...)
 			}
 			for _, p := range problems {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", path, p)
+				printf(cmd.OutOrStdout(), "%s: %s\n", path, p)
 			}
 			if n := len(problems.Errors()); n > 0 {
 				return fmt.Errorf("%s cannot be used: %s", path, count(n, "error"))
@@ -98,10 +98,10 @@ func initConfig(cmd *cobra.Command, file string, withTLS bool) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "wrote %s and %s\nfingerprint (SHA-256): %s\n", cert, key, fingerprint)
+		printf(out, "wrote %s and %s\nfingerprint (SHA-256): %s\n", cert, key, fingerprint)
 		lines := tlsLines(cert, key)
 		if exists {
-			fmt.Fprintf(out, "%s exists already and is left as it is; it needs:\n%s", file, lines)
+			printf(out, "%s exists already and is left as it is; it needs:\n%s", file, lines)
 			return nil
 		}
 		text = strings.Replace(text, defaultListen, lines, 1)
@@ -109,7 +109,7 @@ func initConfig(cmd *cobra.Command, file string, withTLS bool) error {
 	if err := writeNew(file, []byte(text), 0o600); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "wrote %s\n", file)
+	printf(out, "wrote %s\n", file)
 	return nil
 }
 

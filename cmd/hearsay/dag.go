@@ -89,21 +89,21 @@ func showDag(out io.Writer, nodes iter.Seq2[dagNode, error]) error {
 		}
 		if n.Slot != slot || first {
 			slot, first = n.Slot, false
-			fmt.Fprintf(out, "slot %d (%s)\n", slot, time.UnixMilli(int64(slot)).UTC().Format(time.RFC3339))
+			printf(out, "slot %d (%s)\n", slot, time.UnixMilli(int64(slot)).UTC().Format(time.RFC3339))
 		}
 		mark := " "
 		if n.Tip {
 			mark = "*"
 		}
-		fmt.Fprintf(out, " %s %s layer %d %s", mark, shortID(n.ID), n.Layer, time.UnixMilli(int64(n.Timestamp)).UTC().Format("15:04:05.000"))
+		printf(out, " %s %s layer %d %s", mark, shortID(n.ID), n.Layer, time.UnixMilli(int64(n.Timestamp)).UTC().Format("15:04:05.000"))
 		if len(n.Parents) == 0 {
-			fmt.Fprint(out, " genesis")
+			printf(out, " genesis")
 		}
 		for i, p := range n.Parents {
 			if i == 0 {
-				fmt.Fprint(out, " on")
+				printf(out, " on")
 			}
-			fmt.Fprint(out, " "+shortID(p))
+			printf(out, " %s", shortID(p))
 		}
 		if _, err := fmt.Fprintln(out); err != nil {
 			return err
@@ -143,7 +143,7 @@ func newDagExport() *cobra.Command {
 }
 
 func writeDot(out io.Writer, nodes iter.Seq2[dagNode, error]) error {
-	fmt.Fprint(out, "digraph hearsay {\n\trankdir=RL;\n\tnode [shape=box, fontname=monospace];\n")
+	printf(out, "digraph hearsay {\n\trankdir=RL;\n\tnode [shape=box, fontname=monospace];\n")
 	for n, err := range nodes {
 		if err != nil {
 			return err
@@ -155,9 +155,9 @@ func writeDot(out io.Writer, nodes iter.Seq2[dagNode, error]) error {
 		case n.Tip:
 			style = ", peripheries=2"
 		}
-		fmt.Fprintf(out, "\t%q [label=%q%s];\n", n.ID, shortID(n.ID)+" "+strconv.FormatUint(n.Layer, 10), style)
+		printf(out, "\t%q [label=%q%s];\n", n.ID, shortID(n.ID)+" "+strconv.FormatUint(n.Layer, 10), style)
 		for _, p := range n.Parents {
-			fmt.Fprintf(out, "\t%q -> %q;\n", n.ID, p)
+			printf(out, "\t%q -> %q;\n", n.ID, p)
 		}
 	}
 	_, err := fmt.Fprintln(out, "}")
@@ -165,7 +165,7 @@ func writeDot(out io.Writer, nodes iter.Seq2[dagNode, error]) error {
 }
 
 func writeDagJSON(out io.Writer, nodes iter.Seq2[dagNode, error]) error {
-	fmt.Fprint(out, `{"events":[`)
+	printf(out, `{"events":[`)
 	sep := "\n"
 	for n, err := range nodes {
 		if err != nil {
@@ -175,7 +175,7 @@ func writeDagJSON(out io.Writer, nodes iter.Seq2[dagNode, error]) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%s%s", sep, b)
+		printf(out, "%s%s", sep, b)
 		sep = ",\n"
 	}
 	_, err := fmt.Fprintln(out, "\n]}")

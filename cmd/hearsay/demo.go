@@ -150,7 +150,7 @@ func (k *demoKeys) config(i int, dir string, port int, peer string) string {
 	if peer != "" {
 		peers = fmt.Sprintf("%q", peer)
 	}
-	fmt.Fprintf(&b, `irc_listen = "tcp://127.0.0.1:%d"
+	printf(&b, `irc_listen = "tcp://127.0.0.1:%d"
 datastore = %q
 autojoin = [%q]
 skip_dag_sync = %t
@@ -178,7 +178,7 @@ topic = "Only who has the secret can read this"
 		demoPublic, demoSecret, k.channel.Base58())
 	for j := range k.nodes {
 		if j != i {
-			fmt.Fprintf(&b, "\n[contact.%q]\ndm_chacha_public = %q\nmy_dm_chacha_secret = %q\n", demoName(j), k.nodes[j].Public().Base58(), k.nodes[i].Base58())
+			printf(&b, "\n[contact.%q]\ndm_chacha_public = %q\nmy_dm_chacha_secret = %q\n", demoName(j), k.nodes[j].Public().Base58(), k.nodes[i].Base58())
 		}
 	}
 	return b.String()
@@ -194,12 +194,12 @@ func runDemo(ctx context.Context, out io.Writer, port int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	fmt.Fprintf(out, "Three nodes are running in a line: node1 - node2 - node3. Connect an IRC client to each:\n\n")
+	printf(out, "Three nodes are running in a line: node1 - node2 - node3. Connect an IRC client to each:\n\n")
 	for i, d := range s.nodes {
-		fmt.Fprintf(out, "  %s   irssi -c 127.0.0.1 -p %d -n %s    or in WeeChat: /server add %s %s -notls\n",
+		printf(out, "  %s   irssi -c 127.0.0.1 -p %d -n %s    or in WeeChat: /server add %s %s -notls\n",
 			demoName(i), d.ircAddr().(*net.TCPAddr).Port, []string{"alice", "bob", "carol"}[i], demoName(i), strings.Replace(d.ircAddr().String(), ":", "/", 1))
 	}
-	fmt.Fprintf(out, "\nYou are in %s at once; /join %s is encrypted; \"/msg node3 hi\" from node1 is a direct message.\n"+
+	printf(out, "\nYou are in %s at once; /join %s is encrypted; \"/msg node3 hi\" from node1 is a direct message.\n"+
 		"Below is what the nodes do with what you say. Ctrl-C ends the demo.\n\n", demoPublic, demoSecret)
 
 	tell := newTeller(out)
@@ -222,7 +222,7 @@ func runDemo(ctx context.Context, out io.Writer, port int) (err error) {
 	if err := g.Wait(); ctx.Err() == nil {
 		return err
 	}
-	fmt.Fprintln(out, "\nstopping")
+	printf(out, "\nstopping\n")
 	return nil
 }
 
@@ -237,7 +237,7 @@ func newTeller(out io.Writer) *teller { return &teller{out: out} }
 func (t *teller) line(node int, format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	fmt.Fprintf(t.out, "%s  %s  %s\n", time.Now().Format(time.TimeOnly), demoName(node), fmt.Sprintf(format, args...))
+	printf(t.out, "%s  %s  %s\n", time.Now().Format(time.TimeOnly), demoName(node), fmt.Sprintf(format, args...))
 }
 
 // arrivals tells of every event that the node stores, until ctx ends.

@@ -37,10 +37,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 	if usage := (*usageError)(nil); errors.As(err, &usage) {
-		fmt.Fprintf(stderr, "hearsay: %s; see %q\n", text, usage.help+" --help")
+		printf(stderr, "hearsay: %s; see %q\n", text, usage.help+" --help")
 		return exitUsage
 	}
-	fmt.Fprintf(stderr, "hearsay: %s\n", text)
+	printf(stderr, "hearsay: %s\n", text)
 	return exitFail
 }
 

@@ -64,9 +64,9 @@ func readPassword(stdin io.Reader, prompt io.Writer) (string, error) {
 		return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), nil
 	}
 	ask := func(text string) (string, error) {
-		fmt.Fprint(prompt, text)
+		printf(prompt, "%s", text)
 		b, err := term.ReadPassword(int(f.Fd()))
-		fmt.Fprintln(prompt)
+		printf(prompt, "\n")
 		return string(b), err
 	}
 	first, err := ask("Password: ")

@@ -76,7 +76,7 @@ func runScene(ctx context.Context, out io.Writer, port int) (err error) {
 	return nil
 }
 
-func (s *scene) say(format string, args ...any) { fmt.Fprintf(s.out, "ok  "+format+"\n", args...) }
+func (s *scene) say(format string, args ...any) { printf(s.out, "ok  "+format+"\n", args...) }
 
 // until polls: for states that nobody announces.
 func until(ctx context.Context, what string, ok func() bool) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -94,7 +95,9 @@ func newStatus() *cobra.Command {
 				if err := json.Unmarshal(raw, &s); err != nil {
 					return err
 				}
-				return printStatus(cmd.OutOrStdout(), s)
+				out := bufio.NewWriter(cmd.OutOrStdout())
+				printStatus(out, s)
+				return out.Flush()
 			})
 		},
 	}
@@ -103,23 +106,22 @@ func newStatus() *cobra.Command {
 	return cmd
 }
 
-func printStatus(out io.Writer, s statusReport) error {
+func printStatus(out io.Writer, s statusReport) {
 	synced := "not synced yet"
 	if s.Synced {
 		synced = "synced"
 	}
-	fmt.Fprintf(out, "hearsay %s, up %s, %s\n", s.Version, time.Duration(s.UptimeS)*time.Second, synced)
+	printf(out, "hearsay %s, up %s, %s\n", s.Version, time.Duration(s.UptimeS)*time.Second, synced)
 	if skew := time.Duration(s.ClockSkewMS) * time.Millisecond; skew.Abs() > skewNotice {
-		fmt.Fprintf(out, "clock: off from the peers' median by %s\n", skew)
+		printf(out, "clock: off from the peers' median by %s\n", skew)
 	}
-	fmt.Fprintf(out, "peers: %d of %d needed to send\n", s.P2P.CanSend, s.P2P.MinConnections)
+	printf(out, "peers: %d of %d needed to send\n", s.P2P.CanSend, s.P2P.MinConnections)
 	for _, c := range s.P2P.Connections {
 		receipts := ""
 		if c.Features[putStatusFeature] > 0 {
 			receipts = ", gives receipts"
 		}
-		fmt.Fprintf(out, "  #%s %s over %s%s\n", c.ID, c.Session, c.Transport, receipts)
+		printf(out, "  #%s %s over %s%s\n", c.ID, c.Session, c.Transport, receipts)
 	}
-	_, err := fmt.Fprintf(out, "graph: %s in %s, %s\n", count(s.Graph.Events, "event"), count(s.Graph.Slots, "slot"), count(s.Graph.Tips, "tip"))
-	return err
+	printf(out, "graph: %s in %s, %s\n", count(s.Graph.Events, "event"), count(s.Graph.Slots, "slot"), count(s.Graph.Tips, "tip"))
 }

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
-	"fmt"
 	"runtime"
 	"runtime/debug"
 
@@ -51,9 +51,9 @@ func newVersion() *cobra.Command {
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := thisBuild()
-			out := cmd.OutOrStdout()
+			out := bufio.NewWriter(cmd.OutOrStdout())
 			if asJSON {
-				return json.NewEncoder(out).Encode(v)
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
 			}
 			revision := v.Revision
 			switch {
@@ -62,11 +62,11 @@ func newVersion() *cobra.Command {
 			case v.Modified:
 				revision += " with changes"
 			}
-			fmt.Fprintf(out, "hearsay %s\nrevision %s\nbuilt with %s for %s\n", v.Version, revision, v.Go, v.Platform)
+			printf(out, "hearsay %s\nrevision %s\nbuilt with %s for %s\n", v.Version, revision, v.Go, v.Platform)
 			for _, name := range sortedKeys(v.Schemas) {
-				fmt.Fprintf(out, "schema %s %d\n", name, v.Schemas[name])
+				printf(out, "schema %s %d\n", name, v.Schemas[name])
 			}
-			return nil
+			return out.Flush()
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

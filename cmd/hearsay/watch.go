@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -85,7 +86,7 @@ func (d *daemon) lookAtProxy(ctx context.Context, p proxy) {
 	switch {
 	case err == nil:
 		_ = nc.Close()
-	case ctx.Err() == context.Canceled: //nolint:errorlint // our own context
+	case errors.Is(ctx.Err(), context.Canceled):
 		return
 	default:
 		text = fmt.Sprintf("the %s proxy at %s does not answer, so no peer can be reached through it; trying on", p.name, p.address)

@@ -96,16 +96,16 @@ func (d *decoder) readNet(s *section, n *Net) {
 	d.readProxies(s, n)
 	s.num("outbound_connections", &n.OutboundConnections, 0, maxConnections)
 	s.num("inbound_connections", &n.InboundConnections, 0, maxConnections)
-	s.seconds("outbound_peer_discovery_cooloff_time", &n.DiscoveryCooloff, 0, maxSeconds)
-	s.seconds("outbound_peer_discovery_attempt_time", &n.DiscoveryAttempt, 0, maxSeconds)
+	s.seconds("outbound_peer_discovery_cooloff_time", &n.DiscoveryCooloff, 0)
+	s.seconds("outbound_peer_discovery_attempt_time", &n.DiscoveryAttempt, 0)
 	s.num("getaddrs_max", &n.GetAddrsMax, 0, 1<<32-1)
 	s.filePath("hostlist", &n.Hostlist)
-	s.seconds("greylist_refinery_interval", &n.RefineryInterval, 1, maxSeconds)
+	s.seconds("greylist_refinery_interval", &n.RefineryInterval, 1)
 	if s.num("known_peer_percent", &n.KnownPeerPercent, 0, 100) {
 		n.KnownPeerPercent = min(n.KnownPeerPercent, 80) // as darkirc caps it
 	}
 	s.flag("disable_greys", &n.DisableGreys)
-	s.seconds("time_with_no_connections", &n.NoConnectionsTime, 0, maxSeconds)
+	s.seconds("time_with_no_connections", &n.NoConnectionsTime, 0)
 	d.readBlacklist(s, n)
 	policy := "strict"
 	if s.str("ban_policy", &policy); policy != "strict" && policy != "relaxed" {
@@ -205,9 +205,9 @@ func (d *decoder) readProfiles(s *section, n *Net) {
 			target = n
 		}
 		timeouts := DefaultTimeouts(scheme)
-		t.seconds("outbound_connect_timeout", &timeouts.Connect, 1, maxSeconds)
-		t.seconds("channel_handshake_timeout", &timeouts.Handshake, 1, maxSeconds)
-		t.seconds("channel_heartbeat_interval", &timeouts.Heartbeat, 1, maxSeconds)
+		t.seconds("outbound_connect_timeout", &timeouts.Connect, 1)
+		t.seconds("channel_handshake_timeout", &timeouts.Handshake, 1)
+		t.seconds("channel_heartbeat_interval", &timeouts.Heartbeat, 1)
 		switch {
 		case unspoken[scheme]:
 			// The keys are darkirc's, so they are right; the one warning is about the

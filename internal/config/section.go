@@ -123,33 +123,30 @@ func (s *section) num(name string, dst *int, low, high int64) bool {
 	return true
 }
 
-// seconds reads a whole number of seconds, as darkirc's keys give them.
-func (s *section) seconds(name string, dst *time.Duration, low, high int64) bool {
+// seconds reads a whole number of seconds, as darkirc's keys give them, at least low.
+func (s *section) seconds(name string, dst *time.Duration, low int64) {
 	var n int
-	ok := s.num(name, &n, low, high)
-	if ok {
+	if s.num(name, &n, low, maxSeconds) {
 		*dst = time.Duration(n) * time.Second
 	}
-	return ok
 }
 
 // duration reads a Go duration such as "30s" within [low, high].
-func (s *section) duration(name string, dst *time.Duration, low, high time.Duration) bool {
+func (s *section) duration(name string, dst *time.Duration, low, high time.Duration) {
 	v, ok := s.get(name, kindString)
 	if !ok {
-		return false
+		return
 	}
 	n, err := time.ParseDuration(v.str)
 	switch {
 	case err != nil:
 		s.errorf(v.line, name, "%q is no duration such as \"30s\" or \"1h\"", v.str)
-		return false
+		return
 	case n < low || n > high:
 		s.errorf(v.line, name, "must be from %s to %s, not %s", low, high, n)
-		return false
+		return
 	}
 	*dst = n
-	return true
 }
 
 // bytes reads a size such as "16MiB" within [low, high].

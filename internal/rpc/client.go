@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// ErrNotRunning: nobody answers on the control socket.
+// ErrNotRunning says that nobody answers on the control socket.
 var ErrNotRunning = errors.New("rpc: no daemon answers on the control socket")
 
 // A Client is one connection to a control socket. It is not safe for concurrent

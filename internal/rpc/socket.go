@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// ErrInUse: somebody answers on the socket.
+// ErrInUse says that somebody answers on the socket.
 var ErrInUse = errors.New("rpc: socket is in use by another process")
 
 // maxSocketPath is the longest path that fits a socket address everywhere, in
