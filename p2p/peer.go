@@ -123,7 +123,9 @@ func (p *Peer) attach(protocols []Protocol) (handlers []Handler) {
 		if proto.Mask&p.session == 0 {
 			if p.session == SessionSeed {
 				for _, c := range proto.Commands {
-					p.register(&route{Command: Command{Name: c.Name, Skip: max(c.MaxPayload, c.Skip)}})
+					if p.routes[c.Name] == nil {
+						p.register(&route{Command: Command{Name: c.Name, Skip: max(c.MaxPayload, c.Skip)}})
+					}
 				}
 			}
 			continue
