@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"os/signal"
@@ -15,7 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -57,7 +57,7 @@ func newDemo() *cobra.Command {
 			defer stop()
 			context.AfterFunc(ctx, stop)
 			if script {
-				return runScene(ctx, cmd.OutOrStdout(), port)
+				return runScene(ctx, cmd.OutOrStdout(), port, slog.New(slog.DiscardHandler))
 			}
 			return runDemo(ctx, cmd.OutOrStdout(), port)
 		},
@@ -76,7 +76,7 @@ type stage struct {
 }
 
 // openStage starts the nodes. ctx does not end them; close does.
-func openStage(ctx context.Context, port int) (_ *stage, err error) {
+func openStage(ctx context.Context, port int, log *slog.Logger) (_ *stage, err error) {
 	dir, err := os.MkdirTemp("", "hearsay-demo-")
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func openStage(ctx context.Context, port int) (_ *stage, err error) {
 		if cfg == nil {
 			return nil, problems
 		}
-		d, err := openDaemon(ctx, cfg, newLogger(io.Discard, zerolog.Disabled), nil)
+		d, err := openDaemon(ctx, cfg, log, nil)
 		if errors.Is(err, syscall.EADDRINUSE) {
 			return nil, fmt.Errorf("port %d is taken; choose others with --irc-port N", port+i)
 		}
@@ -189,7 +189,7 @@ func demoName(i int) string { return fmt.Sprintf("node%d", i+1) }
 
 // runDemo runs the nodes until ctx ends, and tells what they do.
 func runDemo(ctx context.Context, out io.Writer, port int) (err error) {
-	s, err := openStage(ctx, port)
+	s, err := openStage(ctx, port, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}

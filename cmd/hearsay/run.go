@@ -43,6 +43,9 @@ func newRun() *cobra.Command {
 			defer stop()
 			// The second signal gets its default action.
 			context.AfterFunc(ctx, stop)
+			hup := make(chan os.Signal, 1)
+			signal.Notify(hup, syscall.SIGHUP) // early: its default action ends the process
+			defer signal.Stop(hup)
 			d, err := openDaemon(ctx, cfg, log, func() (*config.Config, error) {
 				again, _, _, err := w.load()
 				return again, err
@@ -50,9 +53,6 @@ func newRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			hup := make(chan os.Signal, 1)
-			signal.Notify(hup, syscall.SIGHUP)
-			defer signal.Stop(hup)
 			go reloadOn(ctx, hup, d, log)
 			return d.run(ctx)
 		},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -29,9 +30,9 @@ type scene struct {
 	said     []string                            // what nobody without the key may read
 }
 
-func runScene(ctx context.Context, out io.Writer, port int) (err error) {
+func runScene(ctx context.Context, out io.Writer, port int, log *slog.Logger) (err error) {
 	s := &scene{out: out, receipts: map[eventgraph.ID]eventgraph.Result{}}
-	if s.stage, err = openStage(ctx, port); err != nil {
+	if s.stage, err = openStage(ctx, port, log); err != nil {
 		return err
 	}
 	defer func() {
