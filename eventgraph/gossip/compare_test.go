@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,7 +73,7 @@ func TestPropagation_Checklist64(t *testing.T) {
 			connect(t, nodes[i], nodes[(i+1)%5])
 			connect(t, nodes[i], nodes[(i+2)%5])
 		}
-		time.Sleep(15 * time.Second)
+		rest(15 * time.Second)
 		for i, n := range nodes {
 			if !n.gossip.Synced() {
 				t.Fatalf("node %d is not synced", i)
@@ -80,7 +82,7 @@ func TestPropagation_Checklist64(t *testing.T) {
 				t.Errorf("node %d has %d targets", i, got)
 			}
 			n.publish(fmt.Sprint("from ", i))
-			time.Sleep(time.Second)
+			rest(time.Second)
 		}
 		same(t, testSlot, 5, nodes...)
 		for _, n := range nodes {
@@ -123,7 +125,7 @@ func TestLateJoiner_Checklist71(t *testing.T) {
 			t.Fatal(err)
 		}
 		same(t, testSlot, 150, late, nodes[0]) // the gate is the current slot's
-		time.Sleep(30 * time.Second)
+		rest(30 * time.Second)
 		if done, all := late.gossip.Progress(); done != 24 || all != 24 {
 			t.Errorf("%d of %d slots", done, all)
 		}
@@ -144,18 +146,18 @@ func TestAllUnsynced(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, b := newNode(t, nil), newNode(t, nil)
 		fill([]*node{a}, testSlot, 20)
-		time.Sleep(10 * time.Minute)
+		rest(10 * time.Minute)
 		if a.gossip.Synced() || b.gossip.Synced() {
 			t.Fatal("synced without a peer")
 		}
 		l := connect(t, a, b)
-		time.Sleep(5 * time.Second)
+		rest(5 * time.Second)
 		if !a.gossip.Synced() || !b.gossip.Synced() {
 			t.Fatal("not synced")
 		}
 		same(t, testSlot, 20, a, b)
 		b.publish("hello")
-		time.Sleep(time.Second)
+		rest(time.Second)
 		same(t, testSlot, 21, a, b)
 		l.close()
 		synctest.Wait()
@@ -170,16 +172,16 @@ func TestHolesHealWhileConnected(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, b := newNode(t, synced), newNode(t, synced)
 		l := connect(t, a, b)
-		time.Sleep(20 * time.Second)
+		rest(20 * time.Second)
 		l.drop.Store(true)
 		for i := range 10 {
 			a.publish(fmt.Sprint("a", i))
 			b.publish(fmt.Sprint("b", i))
 		}
-		time.Sleep(time.Second)
+		rest(time.Second)
 		l.drop.Store(false)
 		same(t, testSlot, 10, a)
-		time.Sleep(2 * time.Minute)
+		rest(2 * time.Minute)
 		same(t, testSlot, 20, a, b)
 		if l.a.ctx.Err() != nil {
 			t.Error("reconnected")
@@ -193,9 +195,9 @@ func TestLineConverges(t *testing.T) {
 		a, b, c := newNode(t, synced), newNode(t, synced), newNode(t, synced)
 		fill([]*node{a}, testSlot, 50)
 		connect(t, b, c)
-		time.Sleep(30 * time.Second)
+		rest(30 * time.Second)
 		connect(t, a, b)
-		time.Sleep(2 * time.Minute)
+		rest(2 * time.Minute)
 		same(t, testSlot, 50, a, b, c)
 		if got := b.gossip.Stats().EventsSynced; got != 50 {
 			t.Errorf("B learned %d by sync", got)
@@ -211,11 +213,11 @@ func TestClosedSlotIsCompared(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, b := newNode(t, synced), newNode(t, synced)
 		connect(t, a, b)
-		time.Sleep(49*time.Minute + 59*time.Second)
+		rest(49*time.Minute + 59*time.Second)
 		late := a.child("late")
-		time.Sleep(2 * time.Second)
+		rest(2 * time.Second)
 		a.insert(testSlot, late)
-		time.Sleep(3 * time.Minute)
+		rest(3 * time.Minute)
 		if !b.has(late.ID()) {
 			t.Error("not found")
 		}
@@ -229,7 +231,7 @@ func TestManyPages_Trap19(t *testing.T) {
 		a, b := newNode(t, synced), newNode(t, nil)
 		events := fill([]*node{a}, testSlot, 9000)
 		l := connect(t, b, a)
-		time.Sleep(20 * time.Second)
+		rest(20 * time.Second)
 		for _, e := range events {
 			if !b.graph.HasBody(testSlot, e.ID()) {
 				t.Fatalf("%s is missing", e.Content)
@@ -253,7 +255,7 @@ func TestWideSlot(t *testing.T) {
 		}
 		a.insert(testSlot, events...)
 		connect(t, b, a)
-		time.Sleep(10 * time.Minute)
+		rest(10 * time.Minute)
 		same(t, testSlot, 3000, a, b)
 		a.wantStrikes(0)
 	})
@@ -267,7 +269,7 @@ func TestFastMode(t *testing.T) {
 		fill([]*node{a}, testSlot, 30)
 		old := fill([]*node{a}, testSlot-hourMS, 5000)
 		connect(t, b, a)
-		time.Sleep(10 * time.Second)
+		rest(10 * time.Second)
 		same(t, testSlot, 30, a, b)
 		for _, e := range old {
 			if !b.graph.HasHeader(testSlot-hourMS, e.ID()) || b.graph.HasBody(testSlot-hourMS, e.ID()) {
@@ -409,7 +411,7 @@ func TestOneBadPeerBlocksNothing(t *testing.T) {
 				fill([]*node{honest}, testSlot, 300)
 				bad := newPuppet(t, n, p2p.SessionOutbound, false, l.answer)
 				connect(t, n, honest)
-				time.Sleep(time.Minute)
+				rest(time.Minute)
 				if !n.gossip.Synced() {
 					t.Error("not synced")
 				}
@@ -417,7 +419,7 @@ func TestOneBadPeerBlocksNothing(t *testing.T) {
 				if hs, _ := n.graph.Missing(testSlot, 10); len(hs) > 0 {
 					t.Error("inventions are stored")
 				}
-				time.Sleep(time.Hour) // and it goes on
+				rest(time.Hour) // and it goes on
 				if bad.ctx.Err() == nil && len(heard[TipReq](bad, CmdTipReq)) > 400 {
 					t.Errorf("asked %d times", len(heard[TipReq](bad, CmdTipReq)))
 				}
@@ -433,11 +435,11 @@ func TestOnlyBadPeer(t *testing.T) {
 		n := newNode(t, nil)
 		l := &library{slot: testSlot, headers: invented(300), tips: []eventgraph.ID{numbered(1)}}
 		newPuppet(t, n, p2p.SessionOutbound, false, l.answer)
-		time.Sleep(3*15*time.Second - time.Millisecond)
+		rest(3*15*time.Second - time.Millisecond)
 		if n.gossip.Synced() {
 			t.Error("synced too early")
 		}
-		time.Sleep(time.Minute)
+		rest(time.Minute)
 		if !n.gossip.Synced() {
 			t.Error("never synced")
 		}
@@ -452,7 +454,7 @@ func TestUnserveableHeadersOfHonestPeer_Trap20(t *testing.T) {
 			n := newNode(t, nil)
 			l := &library{slot: testSlot, events: chain(200), headers: invented(junk)}
 			newPuppet(t, n, p2p.SessionOutbound, false, l.answer)
-			time.Sleep(2 * time.Second)
+			rest(2 * time.Second)
 			for _, e := range l.events {
 				if !n.has(e.ID()) {
 					t.Fatalf("%d inventions: %s is missing", junk, e.Content)
@@ -479,17 +481,17 @@ func TestUnserveableBody(t *testing.T) {
 		branch.Layer = 4
 		l.events = append(l.events, branch)
 		l.tips = ids(l.events[9], branch)
-		away := true
-		l.refuse = func(id eventgraph.ID) bool { return away && id == gone }
+		var back atomic.Bool
+		l.refuse = func(id eventgraph.ID) bool { return !back.Load() && id == gone }
 		newPuppet(t, n, p2p.SessionOutbound, false, l.answer)
-		time.Sleep(20 * time.Second)
+		rest(20 * time.Second)
 		for i, e := range l.events {
 			if want := i < 4 || i == 10; n.has(e.ID()) != want {
 				t.Errorf("event %d: %v", i, !want)
 			}
 		}
-		away = false
-		time.Sleep(2 * time.Minute)
+		back.Store(true)
+		rest(2 * time.Minute)
 		for i, e := range l.events {
 			if !n.has(e.ID()) {
 				t.Errorf("event %d is still missing", i)
@@ -509,8 +511,11 @@ func TestOnTips_DS65(t *testing.T) {
 			slot    eventgraph.Slot
 			id      eventgraph.ID
 		}
+		var mu sync.Mutex
 		var told []tip
 		n.gossip.OnTips(func(conn eventgraph.Conn, capable bool, slot eventgraph.Slot, ids []eventgraph.ID) {
+			mu.Lock()
+			defer mu.Unlock()
 			for _, id := range ids {
 				told = append(told, tip{conn, capable, slot, id})
 			}
@@ -518,11 +523,15 @@ func TestOnTips_DS65(t *testing.T) {
 		e := n.publish("mine")
 		l := &library{slot: testSlot, events: []eventgraph.Event{e}}
 		p := newPuppet(t, n, p2p.SessionOutbound, false, l.answer)
-		time.Sleep(59 * time.Second)
+		rest(59 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
 		if want := (tip{eventgraph.Conn(p.id), false, testSlot, e.ID()}); len(told) != 1 || told[0] != want {
 			t.Errorf("told %d", len(told))
 		}
-		time.Sleep(2 * time.Second)
+		mu.Unlock()
+		rest(2 * time.Second)
+		mu.Lock()
 		if len(told) != 2 {
 			t.Errorf("told %d times", len(told))
 		}
@@ -559,7 +568,7 @@ func TestRequester_Trap8(t *testing.T) {
 		}
 		// After three timeouts no stray is waited for any more.
 		_, _ = ask(replyTips, nil)
-		time.Sleep(45 * time.Second)
+		rest(45 * time.Second)
 		time.AfterFunc(time.Second, func() { r.deliver(replyTips, "mine") })
 		if v, err := ask(replyTips, nil); err != nil || v != "mine" {
 			t.Errorf("%v, %v", v, err)
@@ -604,9 +613,9 @@ func TestAsksOnlyForWhatWasRevealed_Trap10(t *testing.T) {
 		n, honest := newNode(t, nil), newNode(t, nil)
 		l := &library{slot: testSlot, events: chain(700)}
 		newPuppet(t, honest, p2p.SessionOutbound, true, l.answer)
-		time.Sleep(5 * time.Second)
+		rest(5 * time.Second)
 		connect(t, n, honest)
-		time.Sleep(5 * time.Second)
+		rest(5 * time.Second)
 		same(t, testSlot, 700, honest, n)
 		shown := map[eventgraph.ID]bool{}
 		for _, e := range l.events {
@@ -637,7 +646,7 @@ func TestOversizeBodiesInSync(t *testing.T) {
 		}
 		l.tips = ids(l.events[19:]...)
 		newPuppet(t, n, p2p.SessionOutbound, false, l.answer)
-		time.Sleep(5 * time.Second)
+		rest(5 * time.Second)
 		for i, e := range l.events {
 			if want := i < 20; n.has(e.ID()) != want {
 				t.Errorf("event %d: %v", i, !want)

@@ -177,11 +177,15 @@ func (f *fakePeer) Ban(force bool, cause error) {
 	f.cancel(cause)
 }
 
-// run runs the handler of this end until the connection ends, and hands what it sends
-// to deliver, in order. It returns a function that is the reader: it enforces the
+// attach makes the handler of this end. run runs it until the connection ends, and
+// hands what it sends to deliver, in order. read is the reader: it enforces the
 // table's bounds as the node does.
-func (f *fakePeer) run(n *node, running *sync.WaitGroup, deliver func(command string, payload []byte)) (read func(command string, payload []byte)) {
+func (f *fakePeer) attach(n *node) (run func(running *sync.WaitGroup, deliver func(command string, payload []byte)), read func(command string, payload []byte)) {
 	c := n.gossip.newConn(f)
+	return func(running *sync.WaitGroup, deliver func(string, []byte)) { f.run(c, running, deliver) }, f.reader(n, c)
+}
+
+func (f *fakePeer) run(c *conn, running *sync.WaitGroup, deliver func(command string, payload []byte)) {
 	running.Go(func() {
 		err := c.Run(f.ctx)
 		f.cancel(err)
@@ -216,6 +220,9 @@ func (f *fakePeer) run(n *node, running *sync.WaitGroup, deliver func(command st
 			}
 		}
 	})
+}
+
+func (f *fakePeer) reader(n *node, c *conn) func(command string, payload []byte) {
 	protocol := n.gossip.Protocol()
 	return func(command string, payload []byte) {
 		if f.ctx.Err() != nil {
@@ -272,14 +279,14 @@ func connect(t *testing.T, a, b *node) *link {
 		payload []byte
 		at      time.Time
 	}
-	pipe := func(to *fakePeer, read *func(string, []byte)) func(string, []byte) {
+	pipe := func(to *fakePeer, read func(string, []byte)) func(string, []byte) {
 		ch := make(chan frame, 1024)
 		running.Go(func() {
 			for {
 				select {
 				case f := <-ch:
 					time.Sleep(time.Until(f.at))
-					(*read)(f.command, f.payload)
+					read(f.command, f.payload)
 				case <-to.ctx.Done():
 					return
 				}
@@ -295,10 +302,11 @@ func connect(t *testing.T, a, b *node) *link {
 			}
 		}
 	}
-	var readA, readB func(string, []byte)
-	toB, toA := pipe(l.b, &readB), pipe(l.a, &readA)
-	readA = l.a.run(a, &running, toB)
-	readB = l.b.run(b, &running, toA)
+	runA, readA := l.a.attach(a)
+	runB, readB := l.b.attach(b)
+	toA, toB := pipe(l.a, readA), pipe(l.b, readB)
+	runA(&running, toB)
+	runB(&running, toA)
 	t.Cleanup(func() {
 		cancel(p2p.ErrShutdown)
 		running.Wait()
@@ -330,7 +338,9 @@ func newPuppet(t *testing.T, n *node, session p2p.Session, capable bool, hear fu
 		p.hear = func(command string, payload []byte) { hear(p, command, payload) }
 	}
 	var running sync.WaitGroup
-	p.say = p.run(n, &running, func(command string, payload []byte) {
+	run, read := p.attach(n)
+	p.say = read
+	run(&running, func(command string, payload []byte) {
 		p.mu.Lock()
 		p.got = append(p.got, p2p.Message{Command: command, Payload: payload})
 		p.mu.Unlock()
@@ -352,6 +362,13 @@ func (p *puppet) put(events ...eventgraph.Event) {
 		p.say(CmdEventPut, EventPut{Event: e}.AppendTo(nil))
 	}
 	synctest.Wait()
+}
+
+// count is how many messages came.
+func (p *puppet) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.got)
 }
 
 // heard lists what came of one command, decoded.
@@ -424,4 +441,10 @@ func bubble(t *testing.T, fn func(t *testing.T)) {
 		time.Sleep(10 * time.Minute)
 		fn(t)
 	})
+}
+
+// rest lets d pass, and everything that happens then come to rest.
+func rest(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }

@@ -78,7 +78,7 @@ func TestPutNotSynced_DS10_DS12(t *testing.T) {
 		if n.has(e.ID()) {
 			t.Error("stored while not synced")
 		}
-		time.Sleep(5 * time.Second)
+		rest(5 * time.Second)
 		if !n.gossip.Synced() {
 			t.Fatal("not synced")
 		}
@@ -103,7 +103,7 @@ func TestNoStatusWithoutCapability_DS80(t *testing.T) {
 			t.Error("not stored")
 		}
 		n.wantStrikes(1)
-		time.Sleep(time.Minute)
+		rest(time.Minute)
 		if got := heard[eventgraph.Status](p, CmdEventPutStatus); len(got) > 0 {
 			t.Errorf("told %v", got)
 		}
@@ -185,7 +185,7 @@ func TestFloodWindowSlides(t *testing.T) {
 		p := newPuppet(t, n, p2p.SessionOutbound, false, nil)
 		for i := range 900 {
 			p.put(n.child(fmt.Sprint(i)))
-			time.Sleep(400 * time.Millisecond)
+			rest(400 * time.Millisecond)
 		}
 		if p.ctx.Err() != nil {
 			t.Fatal("banned")
@@ -226,7 +226,7 @@ func TestOldPutOfCurrentSlot_DS19(t *testing.T) {
 		p := newPuppet(t, n, p2p.SessionOutbound, true, nil)
 		e := n.child("one")
 		e.Timestamp = uint64(testSlot) + 60000
-		time.Sleep(45 * time.Minute)
+		rest(45 * time.Minute)
 		p.put(e)
 		p.wantAnswer(e, eventgraph.HasInserted)
 		n.wantStrikes(0)
@@ -239,7 +239,7 @@ func TestHeldForNextSlot_DS23(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newNode(t, synced)
 		p := newPuppet(t, n, p2p.SessionOutbound, true, nil)
-		time.Sleep(49*time.Minute + 50*time.Second) // 10 s before the turn
+		rest(49*time.Minute + 50*time.Second) // 10 s before the turn
 		next := testSlot + hourMS
 		var events []eventgraph.Event
 		for i := range maxHeldPuts + 1 {
@@ -248,9 +248,9 @@ func TestHeldForNextSlot_DS23(t *testing.T) {
 		p.put(events...)
 		p.wantAnswer(events[0])
 		p.wantAnswer(events[maxHeldPuts], eventgraph.NackBusy)
-		time.Sleep(9 * time.Second)
+		rest(9 * time.Second)
 		p.wantAnswer(events[0])
-		time.Sleep(1100 * time.Millisecond)
+		rest(1100 * time.Millisecond)
 		synctest.Wait()
 		p.wantAnswer(events[0], eventgraph.HasInserted)
 		p.wantAnswer(events[maxHeldPuts-1], eventgraph.HasInserted)
@@ -314,7 +314,7 @@ func TestParentFetch(t *testing.T) {
 				t.Errorf("%s is not stored", e.Content)
 			}
 		}
-		time.Sleep(time.Second)
+		rest(time.Second)
 		relayed := heard[EventPut](q, CmdEventPut)
 		if len(relayed) != 1 || string(relayed[0].Event.Content) != "d" {
 			t.Errorf("relayed %d events", len(relayed))
@@ -346,7 +346,7 @@ func TestHeaderOnlyParent_DS14_Checklist65(t *testing.T) {
 		p := newPuppet(t, n, p2p.SessionOutbound, true, nil)
 		q := newPuppet(t, n, p2p.SessionOutbound, true, nil)
 		p.put(b)
-		time.Sleep(16 * time.Second)
+		rest(16 * time.Second)
 		p.wantAnswer(b, eventgraph.NackBusy)
 		if got := heard[EventPut](q, CmdEventPut); len(got) > 0 || n.has(b.ID()) {
 			t.Error("relayed or stored")
@@ -440,7 +440,7 @@ func TestLateEventOfSlotBefore_Trap27(t *testing.T) {
 		n.insert(testSlot, a)
 		p := newPuppet(t, n, p2p.SessionOutbound, true, nil)
 		q := newPuppet(t, n, p2p.SessionOutbound, true, nil)
-		time.Sleep(50*time.Minute + 10*time.Second)
+		rest(50*time.Minute + 10*time.Second)
 		late := n.child("late", a)
 		half := n.child("half", a, n.child("unknown"))
 		p.put(late, half)
@@ -452,7 +452,7 @@ func TestLateEventOfSlotBefore_Trap27(t *testing.T) {
 		if len(heard[EventReq](p, CmdEventReq)) > 0 {
 			t.Error("asked for parents")
 		}
-		time.Sleep(time.Minute)
+		rest(time.Minute)
 		if len(heard[EventPut](q, CmdEventPut)) > 0 {
 			t.Error("relayed")
 		}
@@ -478,7 +478,7 @@ func TestBurstKeepsOrder_DS11(t *testing.T) {
 			p.say(CmdEventPut, payload)
 			q.say(CmdEventPut, payload)
 		}
-		time.Sleep(10 * time.Second)
+		rest(10 * time.Second)
 		if len(heard[EventReq](p, CmdEventReq))+len(heard[EventReq](q, CmdEventReq)) > 0 {
 			t.Error("asked for what was on its way")
 		}
@@ -507,7 +507,7 @@ func TestPutsOverlap(t *testing.T) {
 		for i := range 2 * maxConcurrentPuts {
 			p.say(CmdEventPut, EventPut{Event: n.child(fmt.Sprint(i))}.AppendTo(nil))
 		}
-		time.Sleep(2100 * time.Millisecond)
+		rest(2100 * time.Millisecond)
 		synctest.Wait()
 		if got := n.gossip.Stats().PutsStored; got != 2*maxConcurrentPuts {
 			t.Errorf("%d of %d in two rounds", got, 2*maxConcurrentPuts)

@@ -130,7 +130,7 @@ func TestServeRange_Checklist76(t *testing.T) {
 		var events []eventgraph.Event
 		for i := range 3 {
 			events = append(events, n.child(fmt.Sprint(i), events...))
-			time.Sleep(time.Second)
+			rest(time.Second)
 		}
 		n.insert(testSlot, events...)
 		p := newAsker(t, n)
@@ -221,7 +221,7 @@ func TestServeStalledReaders(t *testing.T) {
 		}
 		honest := newAsker(t, n)
 		honest.say(CmdHeaderReq, HeaderReq{Name: testSlot.String()}.AppendTo(nil))
-		time.Sleep(15 * time.Minute)
+		rest(15 * time.Minute)
 		got := heard[HeaderRep](honest, CmdHeaderRep)
 		if len(got) != 1 || len(got[0].Headers) != MaxHeaderRepHeaders {
 			t.Errorf("%d answers", len(got))
