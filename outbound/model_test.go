@@ -54,19 +54,27 @@ func (m *modelStore) cancel(p Position) bool {
 	return true
 }
 
-// commit applies a commit action; it panics where the store would say errStale, since
-// a head that has the turn can never be stale.
-func (m *modelStore) commit(a Action) {
-	check := func(p Position) {
-		if m.rec == nil || m.head != p {
-			panic(fmt.Sprintf("stale commit %T at %v, head is %v", a, p, m.head))
-		}
+// commit applies a commit action, or fails where the store would say errStale: a head
+// that has the turn can never be stale.
+func (m *modelStore) commit(a Action) error {
+	var p Position
+	switch a := a.(type) {
+	case PutGeneration:
+		p = a.Entry.Position
+	case SaveRound:
+		p = a.Position
+	case SavePark:
+		p = a.Position
+	case Dequeue:
+		p = a.Position
+	}
+	if m.rec == nil || m.head != p {
+		return fmt.Errorf("stale commit %T at %v, head is %v", a, p, m.head)
 	}
 	switch a := a.(type) {
 	case PutGeneration:
-		check(a.Entry.Position)
 		if int(a.Number) != len(m.rec.Generations) {
-			panic("generation numbers are not dense")
+			return fmt.Errorf("generation %d after %d", a.Number, len(m.rec.Generations))
 		}
 		rec := *m.rec
 		rec.Generations = append([]generationRow(nil), m.rec.Generations...)
@@ -79,15 +87,13 @@ func (m *modelStore) commit(a Action) {
 		rec.retry = retryRow{generations: a.Number + 1, due: a.due}
 		m.rec = &rec
 	case SaveRound:
-		check(a.Position)
 		m.save(a.retry)
 	case SavePark:
-		check(a.Position)
 		m.save(a.retry)
 	case Dequeue:
-		check(a.Position)
 		m.pass()
 	}
+	return nil
 }
 
 func (m *modelStore) save(r retryRow) {

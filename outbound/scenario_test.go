@@ -229,12 +229,18 @@ func (s *scenario) drive(in Input) {
 	}
 }
 
+func (s *scenario) commit(a Action) {
+	if err := s.store.commit(a); err != nil {
+		fmt.Fprintln(&s.out, err)
+	}
+}
+
 func (s *scenario) failing(name string, a Action) (Input, bool) {
 	if !strings.HasPrefix(s.fail, name) {
 		return nil, false
 	}
 	if strings.HasSuffix(s.fail, "-applied") {
-		s.store.commit(a)
+		s.commit(a)
 	}
 	reason := ReasonStorage
 	if strings.HasSuffix(s.fail, "-capacity") {
@@ -272,7 +278,7 @@ func (s *scenario) perform(a Action) Input {
 		if in, ok := s.failing("generation", a); ok {
 			return in
 		}
-		s.store.commit(a)
+		s.commit(a)
 	case Insert:
 		p("insert %v.%d", a.Position, len(s.store.rec.Generations)-1)
 		if in, ok := s.failing("insert", a); ok {
@@ -293,16 +299,16 @@ func (s *scenario) perform(a Action) Input {
 		if _, ok := s.failing("round", a); ok {
 			return Done{} // as the worker does
 		}
-		s.store.commit(a)
+		s.commit(a)
 	case SavePark:
 		p("COMMIT parked: %v", a.retry.park)
-		s.store.commit(a)
+		s.commit(a)
 	case Dequeue:
 		p("COMMIT dequeue %v", a.Position)
 		if in, ok := s.failing("dequeue", a); ok {
 			return in
 		}
-		s.store.commit(a)
+		s.commit(a)
 		return s.store.load()
 	case Tell:
 		if a.Notice.Cleared {

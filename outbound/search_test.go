@@ -60,6 +60,7 @@ type world struct {
 	tracked tracked
 	now     instant
 	gate    bool
+	blind   bool // a planted bug: the gate is not looked at
 	luck    int8 // how much more may go wrong: see search
 
 	shown []shown
@@ -93,7 +94,7 @@ func (w *world) fail(format string, args ...any) {
 
 func (w *world) facts() Facts {
 	f := Facts{Synced: true, Targets: searchPeers, Window: testWindow(w.now.time(), searchSlot)}
-	if !w.gate {
+	if !w.gate && !w.blind {
 		f.Targets = 1
 	}
 	return f
@@ -128,6 +129,7 @@ func (s *search) run(luck int8, horizon time.Duration, limit int) {
 	}
 	w := &world{store: newModelStore(searchMessages - 1), head: *head, gate: true, now: toInstant(searchStart), luck: luck}
 	w.tracked.tips = true
+	w.blind = s.bug == "sends through a closed gate"
 	s.seen, s.reached = map[string]bool{}, map[string]int{}
 	s.input(w, w.store.load())
 	s.add(nil, w, "start")
@@ -196,7 +198,14 @@ func (s *search) expand(n *node) {
 			return
 		}
 		w := n.w.clone()
-		fn(w)
+		func() {
+			defer func() {
+				if p := recover(); p != nil {
+					w.fail("panic: %v", p)
+				}
+			}()
+			fn(w)
+		}()
 		s.add(n, w, label)
 	}
 	bad := func(label string, fn func(w *world)) {
@@ -283,6 +292,7 @@ func (s *search) status(w *world, i, peer int, r eventgraph.Result) {
 	switch {
 	case s.bug == "believes a peer that was never put to" && r.Has() && w.tracked.gens[g.id]:
 		w.tracked.ack(g.id)
+	case s.bug == "forgets evidence of a superseded generation" && g.id != w.tracked.active:
 	case s.bug == "takes Busy for an answer" && r == eventgraph.NackBusy && w.tracked.gens[g.id] && g.to[peer]:
 		w.tracked.ack(g.id)
 	case s.bug == "takes a status for another message" && r.Has() && w.head.rec != nil && w.head.rec.Active != nil:
@@ -406,7 +416,10 @@ func (s *search) commit(w *world, a Action) {
 	case PutGeneration:
 		s.replaced(w, a)
 		old := w.store.rec
-		w.store.commit(a)
+		if err := w.store.commit(a); err != nil {
+			w.fail("DS-56: %v", err)
+			return
+		}
 		if s.bug == "keeps two active generations" && a.Number > 0 {
 			rec := *w.store.rec
 			rec.Generations = append([]generationRow(nil), rec.Generations...)
@@ -429,18 +442,16 @@ func (s *search) commit(w *world, a Action) {
 			w.fail("DS-63: dequeued %d without evidence", a.Position)
 		}
 		s.reached["dequeue"]++
-		if s.bug == "dequeues twice" && w.store.head+1 < w.store.next {
-			w.removed[w.store.head+1]++
-			if !w.evidence[w.store.head+1] {
-				w.fail("DS-54: dequeued twice")
-			}
-			w.store.pass()
+	}
+	if err := w.store.commit(a); err != nil {
+		w.fail("DS-56: %v", err)
+	}
+	if _, ok := a.(Dequeue); ok && s.bug == "dequeues twice" && w.store.rec != nil {
+		if !w.evidence[w.store.head] {
+			w.fail("DS-54: dequeued twice")
 		}
+		w.store.pass()
 	}
-	if s.bug != "" && w.store.rec == nil {
-		return
-	}
-	w.store.commit(a)
 }
 
 // replaced checks DS-61: a replacement needs a closed slot and a round that ended.
@@ -572,6 +583,9 @@ func (s *search) check(w *world) {
 	}
 	if w.head.rec != nil && w.head.life.due > w.now.add(searchPolicyDelay(w.head.life.rounds+1)) && len(w.head.todo) == 0 {
 		w.fail("DS-59: due time beyond its delay")
+	}
+	if rec != nil && w.evidence[w.store.head] && !w.head.acked {
+		w.fail("DS-52: evidence for %d was lost", w.store.head)
 	}
 	// A generation that somebody has seen is never forgotten while its message waits.
 	for i := range w.shown {
