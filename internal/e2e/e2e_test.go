@@ -223,10 +223,18 @@ func startWeeChat(t *testing.T, n *node, nick string) *weechat {
 		"-r", fmt.Sprintf("/server add h 127.0.0.1/%d -notls -nicks=%s -username=%s", n.irc, nick, nick),
 		"-r", "/connect h")
 	w.cmd.Env = append(os.Environ(), "TERM=dumb", "HOME="+w.dir, "XDG_RUNTIME_DIR="+w.dir)
+	var out bytes.Buffer
+	w.cmd.Stdout, w.cmd.Stderr = &out, &out
 	if err := w.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { w.cmd.Process.Kill(); w.cmd.Wait() })
+	t.Cleanup(func() {
+		w.cmd.Process.Kill()
+		w.cmd.Wait()
+		if t.Failed() {
+			t.Logf("%s's WeeChat:\n%s", nick, out.Bytes())
+		}
+	})
 	w.shows(t, "#dev", nick)
 	return w
 }
@@ -295,8 +303,10 @@ func startIrssi(t *testing.T, n *node, nick string) *irssi {
 	i.tmux(t, "new-session", "-d", "-s", "irssi", "-x", "160", "-y", "50",
 		fmt.Sprintf("TERM=screen irssi --home=%s -c 127.0.0.1 -p %d -n %s", dir, n.irc, nick))
 	t.Cleanup(func() { exec.Command("tmux", "-S", i.socket, "kill-server").Run() })
+	// A channel that the server joins one to opens in the background.
+	i.shows(t, `Act: 2`)
+	i.say(t, "/window goto 2")
 	i.shows(t, `#dev`)
-	i.say(t, "/window goto #dev")
 	return i
 }
 
