@@ -194,6 +194,18 @@ func (p *Peer) Events(slot eventgraph.Slot) []eventgraph.Event {
 	return es
 }
 
+// Has tells whether an event's body is stored, in whatever slot.
+func (p *Peer) Has(id eventgraph.ID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.graph.slots {
+		if _, ok := s.bodies[id]; ok {
+			return true
+		}
+	}
+	return false
+}
+
 // AllEvents lists the events of every loaded slot, by id.
 func (p *Peer) AllEvents() map[eventgraph.ID]eventgraph.Event {
 	p.mu.Lock()
