@@ -34,6 +34,8 @@ func scene(g *Graph, c *clock, t *testing.T) (stored []ID, err error) {
 	do(func() error { return g.InsertHeaders(s, headersOf(events[3:])) })
 	insert(s, SourceSync, events[3])
 	do(func() error { return g.DropHeaders(s) })
+	do(func() error { return g.InsertHeaders(s, headersOf(chain(g.Params(), s, 2*pruneKeys))) })
+	do(func() error { return g.DropHeaders(s) })
 	genesis := g.Params().GenesisOf(g.Params().Genesis)
 	do(func() error {
 		_, err := g.StaticInsert(forge(1, "static", &genesis))

@@ -376,52 +376,62 @@ func TestInsertBehindUnfinishedCommit(t *testing.T) {
 	})
 }
 
-// An index that is read while commits take effect holds all of them.
+// A meddler does something after each View, before its caller goes on.
+type meddler struct {
+	kv.Store
+	after func()
+}
+
+func (m *meddler) View(fn func(kv.Reader) error) error {
+	err := m.Store.View(fn)
+	if after := m.after; after != nil {
+		m.after = nil
+		after()
+	}
+	return err
+}
+
+// An index that is read while commits take effect holds all of them, and is read again
+// where headers were dropped meanwhile.
 func TestLoadDuringCommits(t *testing.T) {
 	c := newClock()
-	g := memory(t, Config{Now: c.now})
+	st := &meddler{Store: kv.OpenMemory()}
+	g := open(t, st, Config{Now: c.now})
 	s := g.Current()
-	events := chain(g.Params(), s, 4)
-	mustInsert(t, g, s, events[0])
-	st := g.slots[s]
-	g.unload(st)
-	// What load does, with commits between its steps.
-	st.mu.Lock()
-	st.backlog = new([]backlog)
-	st.mu.Unlock()
+	events := chain(g.Params(), s, 5)
+	mustInsert(t, g, s, events[:2]...)
+	state := g.slots[s]
+	bare := delta{events[4].ID(), &events[4].Header, false}
 	commit := func(e Event) {
-		b := batch{g: g, st: st, src: SourcePut, items: []item{{e.ID(), &e}}}
+		b := batch{g: g, st: state, src: SourcePut, items: []item{{e.ID(), &e}}}
 		if err := b.commit(OpInsert); err != nil {
 			t.Fatal(err)
 		}
 	}
-	commit(events[1]) // in the snapshot, and in the backlog
-	x, err := g.readIndex(st, 0)
+	for _, m := range []struct {
+		name            string
+		do              func()
+		events, headers int
+	}{
+		{"a commit", func() { commit(events[2]) }, 3, 0},
+		{"a commit and a copy", func() { commit(events[3]); commit(events[2]) }, 4, 0},
+		{"a header", func() { check(t, g.commitHeaders(state, []delta{bare}, nil)) }, 4, 1},
+		{"dropped headers", func() { check(t, g.DropHeaders(s)) }, 4, 0},
+	} {
+		g.unload(state)
+		st.after = m.do
+		check(t, g.load(state))
+		if x := state.idx; x.bodies-1 != m.events || x.missing() != m.headers {
+			t.Errorf("%s: %d events and %d headers in the index, want %d and %d",
+				m.name, x.bodies-1, x.missing(), m.events, m.headers)
+		}
+		checkInvariants(t, g)
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-	commit(events[2]) // in the backlog only
-	if !x.replay(*st.backlog) {
-		t.Error("a plain commit must not make the index void")
-	}
-	if x.len() != 4 || x.bodies != 4 {
-		t.Errorf("%d entries, want 4", x.len())
-	}
-	if err := g.commitHeaders(st, []delta{{events[3].ID(), &events[3].Header, false}}, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := g.DropHeaders(s); err != nil {
-		t.Fatal(err)
-	}
-	st.mu.Lock()
-	late := *st.backlog
-	st.backlog = nil
-	st.mu.Unlock()
-	if x, err = g.readIndex(st, 0); err != nil || !x.replay(late) {
-		t.Errorf("everything is older than the index: %v", err)
-	}
-	x.commit -= 2
-	if x.replay(late) {
-		t.Error("after headers were dropped the index must be read again")
 	}
 }

@@ -261,3 +261,23 @@ func TestCurrentSlotIsNeverMissing(t *testing.T) {
 		}
 	}
 }
+
+// DS-19(e): an event's timestamp lies strictly inside its slot, at its first moment too.
+func TestTimestampInsideSlot(t *testing.T) {
+	c := newClock()
+	g := memory(t, Config{Now: c.now})
+	next, _ := g.Params().Next(c.now())
+	for _, x := range []struct {
+		now  time.Time
+		want uint64
+	}{
+		{next.Time().Add(-time.Millisecond), uint64(next) - 1},
+		{next.Time(), uint64(next) + 1},
+		{next.Time().Add(time.Millisecond), uint64(next) + 1},
+	} {
+		c.set(x.now)
+		if e, err := g.NewEvent([]byte("x")); err != nil || e.Timestamp != x.want {
+			t.Errorf("at %v: timestamp %d, %v; want %d", x.now, e.Timestamp, err, x.want)
+		}
+	}
+}
