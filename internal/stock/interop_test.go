@@ -385,3 +385,78 @@ func TestMixedNetworkForADay(t *testing.T) {
 		harmless(t, []Rule{RuleUnsolicited}, stocks...)
 	})
 }
+
+// Trap 27: events made within seconds of the hour by stock peers whose clocks are
+// 10 s apart pass through one of ours. Some may get lost; ours is never to blame.
+func TestTrafficAroundTheHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := testNetwork()
+		var ends []*Peer
+		var urls []p2p.URL
+		for i, skew := range []time.Duration{-5 * time.Second, 5 * time.Second, 0} {
+			name := fmt.Sprintf("10.0.0.%d", i+1)
+			ends = append(ends, start(t, n, Config{
+				Name: name, SkipSync: true, Now: func() time.Time { return time.Now().Add(skew) },
+			}))
+			urls = append(urls, addr(name))
+		}
+		o := startOurs(t, n, oursConfig{name: "10.0.1.1", peers: urls})
+		time.Sleep(50 * time.Minute)
+		for hour := range 6 {
+			for i := range 5 { // some history
+				publish(t, ends[i%3], fmt.Sprint("early ", hour, i))
+				time.Sleep(10 * time.Second)
+			}
+			top := time.Now().Truncate(time.Hour).Add(time.Hour)
+			time.Sleep(time.Until(top) - 12*time.Second)
+			for i := range 24 {
+				publish(t, ends[i%3], fmt.Sprint("hour ", hour, i))
+				time.Sleep(time.Second)
+			}
+			time.Sleep(2 * time.Minute)
+			publish(t, ends[0], fmt.Sprint("later ", hour))
+			time.Sleep(45 * time.Minute)
+		}
+		if len(o.all()) < 6*20 {
+			t.Errorf("only %d events", len(o.all()))
+		}
+		harmless(t, nil, ends...)
+	})
+}
+
+// DS-86: three stock sources, each close to what one connection may carry, meet in one
+// of ours. It hands on no more than 180 puts a minute, serves the parents that this
+// leaves open, and is never struck for what had to wait.
+func TestBurstsArePaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := testNetwork()
+		var sources []*Peer
+		var urls []p2p.URL
+		for i := range 3 {
+			name := fmt.Sprintf("10.0.0.%d", i+1)
+			sources = append(sources, start(t, n, Config{Name: name, SkipSync: true}))
+			urls = append(urls, addr(name))
+		}
+		o := startOurs(t, n, oursConfig{name: "10.0.1.1", peers: urls})
+		sink := start(t, n, Config{Name: "10.0.0.9", SkipSync: true, Peers: []p2p.URL{addr("10.0.1.1")}})
+		time.Sleep(10 * time.Minute)
+		for i := range 500 { // five minutes at 100 a minute from each source
+			for _, s := range sources {
+				publish(t, s, fmt.Sprint("burst ", s.cfg.Name, i))
+			}
+			time.Sleep(600 * time.Millisecond)
+		}
+		time.Sleep(10 * time.Minute)
+		if got := len(o.all()); got < 1400 {
+			t.Errorf("ours has %d of 1500 events", got)
+		}
+		t.Logf("ours %d, sink %d: %+v", len(o.all()), len(sink.AllEvents()), sink.Counts())
+		// One child heals the sink: it fetches what it missed from ours, layer by layer.
+		o.publish("after")
+		time.Sleep(5 * time.Minute)
+		if a, b := len(o.all()), len(sink.AllEvents()); a != b {
+			t.Errorf("ours %d, sink %d: %+v", a, b, sink.Counts())
+		}
+		harmless(t, nil, append(sources, sink)...)
+	})
+}
