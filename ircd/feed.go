@@ -35,7 +35,7 @@ func (s *Server) startFeed(ctx context.Context, fail context.CancelCauseFunc) {
 	s.reading, s.idle = true, 0
 	ctx, s.feedStop = context.WithCancel(ctx)
 	s.failFeed = fail
-	f := feed{s: s, gen: s.feed, ring: s.ring, until: s.cfg.Graph.Stats().Arrived}
+	f := feed{s: s, gen: s.feed, ring: s.ring, until: s.cfg.Graph.Last()}
 	s.wg.Go(func() {
 		if err := f.run(ctx); err != nil {
 			fail(fmt.Errorf("ircd: feed: %w", err))

@@ -53,7 +53,6 @@ func (g *fakeGraph) Subscribe(ctx context.Context, from eventgraph.Seq) iter.Seq
 				select {
 				case <-changed:
 				case <-ctx.Done():
-					yield(eventgraph.Arrival{}, ctx.Err())
 					return
 				}
 			}
@@ -61,10 +60,10 @@ func (g *fakeGraph) Subscribe(ctx context.Context, from eventgraph.Seq) iter.Seq
 	}
 }
 
-func (g *fakeGraph) Stats() eventgraph.Stats {
+func (g *fakeGraph) Last() eventgraph.Seq {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return eventgraph.Stats{Arrived: eventgraph.Seq(len(g.arrivals))}
+	return eventgraph.Seq(len(g.arrivals))
 }
 
 func (g *fakeGraph) insert(content []byte, src eventgraph.Source, at time.Time) eventgraph.Event {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"hearsay/eventgraph"
+	"hearsay/internal/kv"
 	"hearsay/internal/privmsg"
 )
 
@@ -82,7 +83,10 @@ func (d Direct) Accept(ctx context.Context, parts []Message) ([]Accepted, error)
 			return nil, err
 		}
 		e, err := d.Publisher.Publish(ctx, content)
-		if err != nil {
+		switch {
+		case errors.Is(err, kv.ErrUnknown):
+			return nil, fmt.Errorf("%w: %w", ErrStorageUnknown, err)
+		case err != nil:
 			return nil, fmt.Errorf("%w: %w", ErrStorage, err)
 		}
 		all = append(all, Accepted{ID: e.ID().String(), Time: msTime(e.Timestamp)})

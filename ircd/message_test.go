@@ -64,6 +64,27 @@ func TestOwnEventMayArriveFirst(t *testing.T) {
 	})
 }
 
+// TestForeignLocalEvent: an event that another part of this node made is shown once it is
+// clear that no accept under way will show it.
+func TestForeignLocalEvent(t *testing.T) {
+	serve(t, nil, func(h *harness) {
+		h.outbox.delay = time.Second
+		a, b := h.join("alice", "#dev"), h.join("bob", "#dev")
+		a.got()
+		a.send("PRIVMSG #dev :mine")
+		time.Sleep(100 * time.Millisecond)
+		h.graph.Publish(t.Context(), (&privmsg.Message{Channel: "#dev", Nick: "tool", Text: "made here"}).AppendTo(nil))
+		want(t, b.got())
+		b.send("PRIVMSG #dev :later") // began after the event: it does not wait for this one
+		time.Sleep(950 * time.Millisecond)
+		want(t, b.got(), ":alice!~alice@hearsay PRIVMSG #dev :mine", ":tool!~user@hearsay PRIVMSG #dev :made here")
+		time.Sleep(time.Second)
+		want(t, a.got(), ":tool!~user@hearsay PRIVMSG #dev :made here", ":bob!~bob@hearsay PRIVMSG #dev :later")
+		h.graph.Publish(t.Context(), (&privmsg.Message{Channel: "#dev", Nick: "tool", Text: "again"}).AppendTo(nil))
+		want(t, b.got(), ":tool!~user@hearsay PRIVMSG #dev :again")
+	})
+}
+
 // TestOwnMessageOfAnEarlierRun: after a restart an own event is history under its logical id
 // and enqueue time, and its generations count as one.
 func TestOwnMessageOfAnEarlierRun(t *testing.T) {

@@ -139,6 +139,9 @@ func (s *Server) adoptContacts(old, st Settings, say func(string, ...any)) (keys
 			for _, c := range s.nicks {
 				s.enter(c, cv)
 			}
+			if c := s.nicks[cv.folded]; c != nil {
+				s.tell(c, "NICK_RESERVED", "Your nick is now the name of a contact, who gets what is written to it: please take another")
+			}
 			keys = true
 		case old.Contacts[i].Public != ct.Public || old.Contacts[i].Secret != ct.Secret:
 			say("contact %s has another key", ct.Label)

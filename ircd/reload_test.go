@@ -32,10 +32,11 @@ func TestReloadAddsKeys(t *testing.T) {
 		g.hear(seal(t, bobs, "us", "", "direct before"))
 		g.say("#dev", "rob", "plain")
 	}, func(h *harness) {
-		a := h.join("alice", "#dev,#secret", "batch")
+		a, bob := h.join("alice", "#dev,#secret", "batch"), h.register("bob")
 		a.got()
 		changed := h.apply(ours)
 		wantPart(t, changed, "channel #secret is new", "channel #Dev is new", "contact Bob is new")
+		wantPart(t, bob.got(), "NOTICE bob :Your nick is now the name of a contact")
 		lines := a.got()
 		wantPart(t, lines, ":rob!~net@darkirc PRIVMSG #secret :sealed before", ":Bob!~net@darkirc PRIVMSG alice :direct before", "TOPIC #Dev :about dev")
 		wantNone(t, lines, ":plain") // was shown when the client joined
@@ -139,7 +140,7 @@ func TestReloadRefusesFaults(t *testing.T) {
 			Contacts: []Contact{{Label: "a b"}, {Label: "NickServ"}, ours.Contacts[0], ours.Contacts[0], {Label: "nokey"}},
 			Autojoin: []string{"x", "#b", "#B"},
 		}
-		_, err := h.server.Apply(t.Context(), bad)
+		_, err := h.server.Apply(h.t.Context(), bad)
 		if !errors.Is(err, ErrConfig) {
 			t.Fatalf("%v", err)
 		}
@@ -210,7 +211,7 @@ func TestApplyEndsWithTheServer(t *testing.T) {
 	serve(t, nil, func(h *harness) {
 		h.cancel()
 		synctest.Wait()
-		if _, err := h.server.Apply(t.Context(), Settings{}); !errors.Is(err, context.Canceled) {
+		if _, err := h.server.Apply(h.t.Context(), Settings{}); !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
 		}
 	})

@@ -14,8 +14,8 @@ type Graph interface {
 	// Subscribe yields the stored arrivals after from in order, then new ones as they
 	// come, until ctx ends. A slow reader of it blocks nobody.
 	Subscribe(ctx context.Context, from eventgraph.Seq) iter.Seq2[eventgraph.Arrival, error]
-	// Stats names the newest arrival.
-	Stats() eventgraph.Stats
+	// Last is the newest arrival there is, 0 for none; it may have been pruned.
+	Last() eventgraph.Seq
 }
 
 var _ Graph = (*eventgraph.Graph)(nil)
