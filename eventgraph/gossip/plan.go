@@ -80,7 +80,7 @@ const (
 	hedgeAfter     = 3 * time.Second // without progress of the leader a second peer is asked
 	gateGrace      = 2 * time.Second // for peers that have not answered while another one matches
 	silentTimeouts = 3               // that many timeouts without any answer: nobody knows more
-	historyEvery   = 10              // history is compared again after that many intervals, if it must
+	historyEvery   = 10              // closed slots are compared again after that many intervals
 	recentFor      = 5               // intervals for which a closed slot is still compared
 )
 
@@ -290,7 +290,7 @@ func (p *plan) done(now time.Time, id p2p.ConnID, slot eventgraph.Slot, v verdic
 	}
 	pr := peer.pair(slot)
 	pr.verdict, pr.asking, pr.started = v, false, time.Time{}
-	pr.due = p.due(now, slot, v)
+	pr.due = p.due(now, slot)
 	switch v {
 	case verdictForeign:
 		peer.foreign = true
@@ -310,16 +310,15 @@ func (p *plan) done(now time.Time, id p2p.ConnID, slot eventgraph.Slot, v verdic
 	}
 }
 
-func (p *plan) due(now time.Time, slot eventgraph.Slot, v verdict) time.Time {
+func (p *plan) due(now time.Time, slot eventgraph.Slot) time.Time {
 	recent := p.params.Rotation > 0 && now.Sub(p.params.End(slot).Time()) < recentFor*p.interval
-	switch {
-	case slot == p.current, recent:
+	if slot == p.current || recent {
 		return now.Add(p.interval)
-	case v == verdictMatched:
-		return now.Add(1000 * p.interval) // nothing is added to it any more
-	default:
-		return now.Add(historyEvery * p.interval)
 	}
+	// Also where everything matched: nothing is pushed into a closed slot, but the peer
+	// may learn more of it from another one (a partition that heals, a node that comes
+	// back), and only asking tells.
+	return now.Add(historyEvery * p.interval)
 }
 
 // kick makes the comparison of slot with a peer due soon: there is a hole.

@@ -294,6 +294,10 @@ func TestPlanRotation(t *testing.T) {
 	if !x.slotSynced(testSlot + hourMS) {
 		t.Error("the new slot is not synced")
 	}
+	for s := eventgraph.Slot(1); s <= 2; s++ { // matched an hour ago: the peer may have learned more
+		x.ask(1, testSlot-s*hourMS)
+		x.end(1, testSlot-s*hourMS, verdictMatched)
+	}
 	if wait := x.idle(1); wait != planInterval/4 {
 		t.Errorf("compares in %v", wait)
 	}
