@@ -193,7 +193,7 @@ func (r *frameReader) payload(ctx context.Context, n int) ([]byte, error) {
 	buf := make([]byte, 0, min(n, payloadAllowance))
 	for len(buf) < n {
 		if len(buf) == cap(buf) {
-			grown, err := r.grow(ctx, buf, min(n, 2*cap(buf)))
+			grown, err := r.grow(ctx, buf, n)
 			if err != nil {
 				return nil, err
 			}
@@ -202,7 +202,7 @@ func (r *frameReader) payload(ctx context.Context, n int) ([]byte, error) {
 		k, err := r.br.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+k]
 		if r.held > 0 {
-			r.pool.touch(r.holder)
+			r.pool.touch(r.holder, k)
 		}
 		if err != nil && len(buf) < n {
 			return nil, r.lost(err)
@@ -211,15 +211,16 @@ func (r *frameReader) payload(ctx context.Context, n int) ([]byte, error) {
 	return buf, nil
 }
 
-// grow moves buf to a larger array, waiting for the pool. Time spent waiting is not
-// the peer's.
-func (r *frameReader) grow(ctx context.Context, buf []byte, size int) ([]byte, error) {
-	need := size - payloadAllowance - r.held
+// grow moves buf to an array of twice its size, at most n, waiting for the pool. Time
+// spent waiting is not the peer's.
+func (r *frameReader) grow(ctx context.Context, buf []byte, n int) ([]byte, error) {
+	size := min(n, 2*cap(buf))
+	more := size - payloadAllowance - r.held
 	start := time.Now()
-	if err := r.pool.wait(ctx, r.holder, need, true); err != nil {
+	if err := r.pool.wait(ctx, r.holder, more, n-len(buf), true); err != nil {
 		return nil, err
 	}
-	r.held += need
+	r.held += more
 	if waited := time.Since(start); waited > 0 {
 		if err := r.extend(r.deadline.Add(waited)); err != nil {
 			return nil, r.lost(err)

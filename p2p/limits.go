@@ -55,9 +55,10 @@ const (
 	// controlFrames bounds the base messages that wait for one peer. They are few:
 	// every one of them is paced.
 	controlFrames = 64
-	// poolGrace is how long a peer may hold pool bytes without a byte of progress
-	// once others need them.
-	poolGrace = 2 * time.Second
+	// poolMinRate is the slowest, in bytes per second, that a peer may move bytes while
+	// others wait for the pool bytes that it holds, measured over at least poolGrace.
+	poolMinRate = 32 << 10
+	poolGrace   = 2 * time.Second
 
 	// closeGrace is how long the frame in hand, and at a stop the rest of the queue, may
 	// take (ST-07). The transport's own closing comes on top.

@@ -47,7 +47,7 @@ func TestPoolEvictsTheStalled(t *testing.T) {
 		defer keepMoving(m, moving)()
 		next := &poolHolder{evict: func() {}}
 		start := time.Now()
-		if err := m.wait(t.Context(), next, 50, true); err != nil {
+		if err := m.wait(t.Context(), next, 50, 50, true); err != nil {
 			t.Fatal(err)
 		}
 		if d := time.Since(start); evictions != 1 || d < poolGrace || d > poolGrace+poolGrace/4 {
@@ -65,7 +65,7 @@ func TestPoolDoesNotLock(t *testing.T) {
 			h := &poolHolder{evict: func() { t.Error("evicted") }}
 			m.take(h, 25)
 			go func() {
-				if err := m.wait(t.Context(), h, 50, true); err != nil {
+				if err := m.wait(t.Context(), h, 50, 50, true); err != nil {
 					t.Error(err)
 				}
 				time.Sleep(time.Second) // the peer takes its time
@@ -87,7 +87,7 @@ func TestPoolWaitEndsWithItsContext(t *testing.T) {
 		defer keepMoving(m, h)()
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Second, ErrNoPong)
 		defer cancel()
-		if err := m.wait(ctx, &poolHolder{evict: func() {}}, 1, true); !errors.Is(err, ErrNoPong) {
+		if err := m.wait(ctx, &poolHolder{evict: func() {}}, 1, 1, true); !errors.Is(err, ErrNoPong) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -100,7 +100,7 @@ func keepMoving(m *memPool, h *poolHolder) (stop func()) {
 	go func() {
 		defer close(done)
 		for sleepCtx(ctx, time.Second) {
-			m.touch(h)
+			m.touch(h, 2*poolMinRate)
 		}
 	}()
 	return func() {

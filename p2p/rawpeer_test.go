@@ -16,8 +16,9 @@ import (
 
 // A rawPeer is the other end of a connection, in the hands of a test.
 type rawPeer struct {
-	t    *testing.T
-	conn net.Conn
+	t       *testing.T
+	conn    net.Conn
+	writing chan struct{} // a lock on which a bubble's time moves on, unlike a pipe's own
 
 	mu     sync.Mutex
 	frames []rawFrame
@@ -31,7 +32,7 @@ type rawFrame struct {
 }
 
 func newRawPeer(t *testing.T, conn net.Conn) *rawPeer {
-	p := &rawPeer{t: t, conn: conn}
+	p := &rawPeer{t: t, conn: conn, writing: make(chan struct{}, 1)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -153,8 +154,14 @@ func (p *rawPeer) read() {
 // send writes frames or parts of frames. A peer that has closed does not matter here.
 func (p *rawPeer) send(b ...[]byte) {
 	p.t.Helper()
-	_, _ = p.conn.Write(bytes.Join(b, nil))
+	p.write(bytes.Join(b, nil))
 	synctest.Wait()
+}
+
+func (p *rawPeer) write(b []byte) {
+	p.writing <- struct{}{}
+	_, _ = p.conn.Write(b)
+	<-p.writing
 }
 
 // got are the payloads of one command so far.
@@ -241,7 +248,7 @@ func (p *rawPeer) answerPings() {
 		for n := 0; sleepCtx(ctx, time.Second); {
 			pings := p.got(cmdPing)
 			for ; n < len(pings); n++ {
-				_, _ = p.conn.Write(frame(cmdPong, pings[n]))
+				p.write(frame(cmdPong, pings[n]))
 			}
 		}
 	}()

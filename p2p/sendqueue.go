@@ -44,8 +44,17 @@ func newSendQueue(pool *memPool, evict func()) *sendQueue {
 
 // push adds m. block: wait for room until ctx ends; else errQueueFull.
 func (q *sendQueue) push(ctx context.Context, m queued, block bool) error {
+	if err := q.admit(ctx, &m, block); err != nil {
+		return err
+	}
+	return q.add(m)
+}
+
+// admit counts m in, so that add cannot fail for want of room. Who does not add it
+// releases it.
+func (q *sendQueue) admit(ctx context.Context, m *queued, block bool) error {
 	for {
-		room, err := q.reserve(&m)
+		room, err := q.reserve(m)
 		if err == nil {
 			break
 		}
@@ -58,13 +67,19 @@ func (q *sendQueue) push(ctx context.Context, m queued, block bool) error {
 			return context.Cause(ctx)
 		}
 	}
-	if m.pooled > 0 {
-		if err := q.takePool(ctx, m, block); err != nil {
-			m.pooled = 0
-			q.release(m)
-			return err
-		}
+	if m.pooled == 0 {
+		return nil
 	}
+	if err := q.takePool(ctx, *m, block); err != nil {
+		m.pooled = 0
+		q.release(*m)
+		return err
+	}
+	return nil
+}
+
+// add appends what admit has counted in.
+func (q *sendQueue) add(m queued) error {
 	q.mu.Lock()
 	if q.cause != nil {
 		err := q.cause
@@ -76,6 +91,20 @@ func (q *sendQueue) push(ctx context.Context, m queued, block bool) error {
 	q.mu.Unlock()
 	q.signal()
 	return nil
+}
+
+// shrink corrects the size of what admit has counted in.
+func (q *sendQueue) shrink(m *queued, size int) {
+	less, pooled := m.size-size, max(m.pooled-size, 0)
+	if less <= 0 {
+		return
+	}
+	m.size -= less
+	m.pooled -= pooled
+	q.mu.Lock()
+	q.bytes -= less
+	q.mu.Unlock()
+	q.pool.give(q.holder, pooled)
 }
 
 // reserve counts m in, or returns what to wait for.
@@ -99,7 +128,7 @@ func (q *sendQueue) reserve(m *queued) (room chan struct{}, err error) {
 
 func (q *sendQueue) takePool(ctx context.Context, m queued, block bool) error {
 	if block {
-		return q.pool.wait(ctx, q.holder, m.pooled, false)
+		return q.pool.wait(ctx, q.holder, m.pooled, m.pooled, false)
 	}
 	// A second try: the first may have evicted peers that do not read.
 	if q.pool.take(q.holder, m.pooled) || q.pool.take(q.holder, m.pooled) {

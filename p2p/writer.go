@@ -81,7 +81,7 @@ func (p *Peer) write(b []byte) error {
 	switch {
 	case err == nil:
 		p.node.stats.bytesOut.Add(uint64(len(b)))
-		p.queue.pool.touch(p.queue.holder)
+		p.queue.pool.touch(p.queue.holder, len(b))
 		return nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return ErrSlowPeer
