@@ -51,6 +51,8 @@ type Worker struct {
 	head   *Head
 	seen   uint64    // of q.moved, when the head was loaded
 	nudged time.Time // monotonic: the last retry that Retry caused
+	// unswept: rows of removed records may be left.
+	unswept bool
 
 	// mu guards the fields below. Whoever holds it sees evidence and the record that
 	// it is about together.
@@ -101,13 +103,18 @@ func (w *Worker) Run(ctx context.Context) error {
 		return errors.New("outbound: the worker runs already")
 	}
 	defer w.running.Store(false)
-	if _, err := w.q.sweep(ctx); err != nil && fatal(err) {
-		return err
-	}
+	w.unswept = true
 	first := true
 	timer := time.NewTimer(w.wakeup)
 	defer timer.Stop()
 	for {
+		if w.unswept {
+			_, err := w.q.sweep(ctx)
+			if err != nil && fatal(err) {
+				return err
+			}
+			w.unswept = err != nil // tried again at the next wakeup
+		}
 		more, wait, err := w.serve(ctx, first)
 		if err != nil {
 			return err
@@ -300,6 +307,7 @@ func (w *Worker) perform(ctx context.Context, a Action) (Input, error) {
 	case SavePark:
 		return w.saved(w.q.store.saveRetry(opPark, a.Position, a.retry))
 	case Dequeue:
+		w.unswept = w.unswept || len(w.head.rec.Generations) > dequeueGenerations
 		next, held, err := w.q.store.dequeue(a.Position)
 		if err != nil {
 			return w.failed(err)
