@@ -261,6 +261,9 @@ func TestConfigInitTLS(t *testing.T) {
 
 func TestConfigCheck(t *testing.T) {
 	dir := home(t)
+	if code, _, errs := cli(t, "", "config", "check"); code != 1 || !strings.Contains(errs, "there is no ~/.config/hearsay/hearsay.toml") {
+		t.Error(code, errs)
+	}
 	path := filepath.Join(dir, "c.toml")
 	text := "dags_count = 0\nfast_mode = true\n[net]\nlocalnet = true\nbogus = 1\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

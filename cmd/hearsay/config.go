@@ -28,6 +28,9 @@ func newConfigCheck() *cobra.Command {
 			if err != nil && len(problems) == 0 {
 				return err
 			}
+			if path == "" {
+				return fmt.Errorf("there is no %s; hearsay config init writes one", shortPath(config.OSEnv().ConfigFile()))
+			}
 			if cfg != nil {
 				problems = append(problems, checkWiring(cfg)...)
 			}

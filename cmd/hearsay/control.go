@@ -9,11 +9,15 @@ import (
 
 // withDaemon connects to the control socket of the daemon that w names.
 func withDaemon(ctx context.Context, w where, fn func(ctx context.Context, c *rpc.Client) error) error {
-	cfg, _, _, err := w.load()
-	if err != nil {
-		return err
+	datastore := w.datastore
+	if datastore == "" { // else the file says nothing that is needed
+		cfg, _, _, err := w.load()
+		if err != nil {
+			return err
+		}
+		datastore = cfg.Datastore
 	}
-	c, err := rpc.Dial(config.ControlSocket(cfg.Datastore))
+	c, err := rpc.Dial(config.ControlSocket(datastore))
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -65,6 +66,10 @@ func openDaemon(ctx context.Context, cfg *config.Config, log *slog.Logger, rerea
 	nc, err := nodeConfig(cfg, []p2p.Protocol{d.gossip.Protocol()}, d.observe, log)
 	if err != nil {
 		return nil, err
+	}
+	// A darkirc file names a directory that darkirc made.
+	if err := os.MkdirAll(filepath.Dir(nc.HostsFile), 0o700); err != nil {
+		return nil, fmt.Errorf("hostlist: %w", err)
 	}
 	if d.node, err = p2p.New(nc); err != nil {
 		return nil, err

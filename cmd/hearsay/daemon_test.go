@@ -98,7 +98,10 @@ func TestSamplesRun(t *testing.T) {
 			if cfg == nil {
 				t.Fatal(problems)
 			}
-			cfg.Datastore, cfg.Net.Hostlist = filepath.Join(dir, "data"), ""
+			cfg.Datastore = filepath.Join(dir, "data")
+			if cfg.Net.Hostlist != "" && !filepath.IsAbs(cfg.Net.Hostlist) {
+				cfg.Net.Hostlist = filepath.Join(dir, cfg.Net.Hostlist)
+			}
 			cfg.IRC.Listen = "tcp://127.0.0.1:0"
 			if cfg.RPC.Listen != "" {
 				cfg.RPC.Listen = "tcp://127.0.0.1:0"
@@ -368,6 +371,55 @@ func (l *lockedBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// ST-07: what was accepted before the end still goes out.
+func TestLastWordsGoOut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three nodes")
+	}
+	for range 5 {
+		s, err := openStage(withTime(t), 0, noLog)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := (&scene{stage: s}).meet(withTime(t)); err != nil {
+			t.Fatal(err)
+		}
+		// A fourth node ends at once after its user has spoken.
+		cfg := solo(t, fmt.Sprintf("[outbound]\nmin_connections = 1\n[net]\nmagic_bytes = [%d, %d, %d, %d]\nlocalnet = true\nactive_profiles = [\"quic\"]\n[net.profiles.quic]\npeers = [%q]",
+			s.nodes[0].cfg.Net.Magic[0], s.nodes[0].cfg.Net.Magic[1], s.nodes[0].cfg.Net.Magic[2], s.nodes[0].cfg.Net.Magic[3], s.nodes[0].node.ListenAddrs()[0]))
+		d, err := openDaemon(t.Context(), cfg, noLog, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- d.run(ctx) }()
+		if err := until(withTime(t), "not connected", func() bool { return d.gossip.PutTargets() == 1 }); err != nil {
+			t.Fatal(err)
+		}
+		c, err := dialIRC(withTime(t), d.ircAddr().String(), "dave", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.join(withTime(t), demoPublic); err != nil {
+			t.Fatal(err)
+		}
+		c.send("PRIVMSG " + demoPublic + " :goodbye")
+		if err := until(withTime(t), "not accepted", func() bool { return d.graph.Stats().Events == 1 }); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		c.close()
+		err = until(withTime(t), "lost", func() bool { return s.nodes[2].graph.Stats().Events == 1 })
+		if cerr := s.close(); err != nil || cerr != nil {
+			t.Fatal(err, cerr)
+		}
+	}
 }
 
 // Metrics are aggregates: no label but those that this program names.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -22,6 +23,9 @@ func openLog(cfg config.Log, stderr io.Writer) (log *slog.Logger, done func() er
 	}
 	out, done := stderr, func() error { return nil }
 	if cfg.File != "" {
+		if err := os.MkdirAll(filepath.Dir(cfg.File), 0o700); err != nil {
+			return nil, nil, fmt.Errorf("log: %w", err)
+		}
 		f, err := os.OpenFile(cfg.File, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 		if err != nil {
 			return nil, nil, fmt.Errorf("log: %w", err)

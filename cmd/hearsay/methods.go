@@ -87,6 +87,12 @@ func (d *daemon) dag(_ context.Context, params json.RawMessage) (any, error) {
 	if !found {
 		cursor = eventgraph.Cursor{} // pruned since, or the very first page
 	}
+	if cursor == (eventgraph.Cursor{}) {
+		i = d.nextWithEvents(slots, i)
+	}
+	if i == len(slots) {
+		return dagPage{Nodes: []dagNode{}}, nil
+	}
 	slot := slots[i]
 	page, err := d.graph.Page(slot, cursor, false, eventgraph.MaxPage)
 	if err != nil {
@@ -112,10 +118,22 @@ func (d *daemon) dag(_ context.Context, params json.RawMessage) (any, error) {
 	switch {
 	case !page.Exhausted && page.Next != cursor:
 		out.Next = &dagCursor{uint64(slot), page.Next.Timestamp, page.Next.ID.String()}
-	case i+1 < len(slots):
-		out.Next = &dagCursor{Slot: uint64(slots[i+1])}
+	default:
+		if i = d.nextWithEvents(slots, i+1); i < len(slots) {
+			out.Next = &dagCursor{Slot: uint64(slots[i])}
+		}
 	}
 	return out, nil
+}
+
+// nextWithEvents is the first slot from i on that holds events, or len(slots).
+func (d *daemon) nextWithEvents(slots []eventgraph.Slot, i int) int {
+	for ; i < len(slots); i++ {
+		if n, _ := d.graph.SlotStats(slots[i]); n > 0 {
+			break
+		}
+	}
+	return i
 }
 
 // genesis is the root of a slot, which pages leave out.

@@ -48,6 +48,13 @@ func (n *notes) set(about, text string) (changed bool) {
 	return true
 }
 
+// has tells whether there is a trouble about something.
+func (n *notes) has(about string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text[about] != ""
+}
+
 // list is what troubles there are now.
 func (n *notes) list() []string {
 	n.mu.Lock()
@@ -78,7 +85,12 @@ func (d *daemon) watch(ctx context.Context) error {
 	}
 }
 
+// lookAtProxy connects to a proxy and hangs up, as long as there is no peer or the
+// proxy is known to be a trouble: who has peers needs no such knocking.
 func (d *daemon) lookAtProxy(ctx context.Context, p proxy) {
+	if len(d.node.Peers()) > 0 && !d.notes.has("proxy "+p.address) {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, proxyTimeout)
 	defer cancel()
 	nc, err := new(net.Dialer).DialContext(ctx, "tcp", p.address)
