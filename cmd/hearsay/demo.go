@@ -190,6 +190,9 @@ func demoName(i int) string { return fmt.Sprintf("node%d", i+1) }
 // runDemo runs the nodes until ctx ends, and tells what they do.
 func runDemo(ctx context.Context, out io.Writer, port int) (err error) {
 	s, err := openStage(ctx, port, slog.New(slog.DiscardHandler))
+	if errors.Is(err, context.Canceled) {
+		return nil // interrupted before it had begun
+	}
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,9 @@ func newRun() *cobra.Command {
 				again, _, _, err := w.load()
 				return again, err
 			})
+			if errors.Is(err, context.Canceled) {
+				return nil // asked to end before it had begun
+			}
 			if err != nil {
 				return err
 			}

@@ -287,20 +287,3 @@ func mustJSON(t *testing.T, v any) string {
 	}
 	return string(b)
 }
-
-// TestDemoScript is what the README promises: it exits 0 and shows gossip, receipts
-// and history.
-func TestDemoScript(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts three nodes")
-	}
-	code, out, errs := cli(t, "", "demo", "--script")
-	if code != 0 {
-		t.Fatal(code, out, errs)
-	}
-	for _, want := range []string{"ok  gossip:", "ok  status:", "ok  an encrypted channel:", "ok  a direct message", "ok  history:", "stopped cleanly"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
-		}
-	}
-}
