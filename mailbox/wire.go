@@ -313,7 +313,7 @@ func exactlyOne(n int) error {
 var errOctets = errors.New("not an array of bytes")
 
 // MarshalCBOR writes an array of unsigned integers.
-func (o Octets) MarshalCBOR() ([]byte, error) { return appendOctets(nil, o), nil }
+func (o Octets) MarshalCBOR() ([]byte, error) { return octets(o), nil }
 
 // UnmarshalCBOR reads an array of unsigned integers, at most MaxEnvelope.
 func (o *Octets) UnmarshalCBOR(b []byte) (err error) {
@@ -324,26 +324,27 @@ func (o *Octets) UnmarshalCBOR(b []byte) (err error) {
 // The ids are arrays of fixed length.
 
 // MarshalCBOR writes an array of 32 unsigned integers.
-func (t Token) MarshalCBOR() ([]byte, error) { return appendOctets(nil, t[:]), nil }
+func (t Token) MarshalCBOR() ([]byte, error) { return octets(t[:]), nil }
 
 // UnmarshalCBOR reads an array of 32 unsigned integers.
 func (t *Token) UnmarshalCBOR(b []byte) error { return readFixed(b, t[:]) }
 
 // MarshalCBOR writes an array of 16 unsigned integers.
-func (id LeaseID) MarshalCBOR() ([]byte, error) { return appendOctets(nil, id[:]), nil }
+func (id LeaseID) MarshalCBOR() ([]byte, error) { return octets(id[:]), nil }
 
 // UnmarshalCBOR reads an array of 16 unsigned integers.
 func (id *LeaseID) UnmarshalCBOR(b []byte) error { return readFixed(b, id[:]) }
 
 // MarshalCBOR writes an array of 16 unsigned integers.
-func (id RowID) MarshalCBOR() ([]byte, error) { return appendOctets(nil, id[:]), nil }
+func (id RowID) MarshalCBOR() ([]byte, error) { return octets(id[:]), nil }
 
 // UnmarshalCBOR reads an array of 16 unsigned integers.
 func (id *RowID) UnmarshalCBOR(b []byte) error { return readFixed(b, id[:]) }
 
-// appendOctets writes the shortest array head and, for each byte, the shortest
-// unsigned integer: one byte below 24, else two.
-func appendOctets(b, v []byte) []byte {
+// octets writes the shortest array head and, for each byte, the shortest unsigned
+// integer: one byte below 24, else two.
+func octets(v []byte) []byte {
+	b := make([]byte, 0, 5+2*len(v))
 	switch n := len(v); {
 	case n < 24:
 		b = append(b, 0x80|byte(n))
@@ -363,7 +364,7 @@ func appendOctets(b, v []byte) []byte {
 	return b
 }
 
-// readOctets reads what appendOctets writes. It allocates at most what b can hold.
+// readOctets reads what octets writes. It allocates at most what b can hold.
 func readOctets(b []byte, limit int) ([]byte, error) {
 	if len(b) == 0 {
 		return nil, errOctets

@@ -51,7 +51,6 @@ type side struct {
 	store   *kvtest.Faulty
 	contact Contact
 	wire    *wire
-	shown   []string // content that entered the application's log, in its transactions
 	notices []NoticeKind
 }
 

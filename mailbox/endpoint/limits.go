@@ -28,6 +28,4 @@ const (
 	// retryInitial and retryCap bound the backoff of a deposit that was not accepted.
 	retryInitial = 10 * time.Second
 	retryCap     = time.Hour
-	// receiptDelay collects several receipts into one envelope.
-	receiptDelay = 2 * time.Second
 )

@@ -196,7 +196,7 @@ func (t *txn) firstSeen(id MessageID, now time.Time) bool {
 }
 
 // forgetSeen removes at most limit ids that were seen before a time.
-func (t *txn) forgetSeen(limit int, before int64) (n int) {
+func (t *txn) forgetSeen(limit int, before int64) {
 	var keys [][]byte
 	err := t.Scan(kv.Scan{Prefix: key(tableSeenAge), KeysOnly: true}, func(k, _ []byte) error {
 		if len(keys) == limit || int64(binary.BigEndian.Uint64(k[2:])) > before {
@@ -213,7 +213,6 @@ func (t *txn) forgetSeen(limit int, before int64) (n int) {
 		t.del(key(tableSeen, k[10:]))
 		t.meta.seen--
 	}
-	return len(keys)
 }
 
 // owe remembers that a receipt is owed; it is sent to the relay that the message came
