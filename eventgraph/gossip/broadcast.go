@@ -66,9 +66,9 @@ func (g *Gossip) Put(ctx context.Context, e eventgraph.Event, opt PutOptions) Pu
 			}
 			report.Pending++
 			var once sync.Once
-			c.out.push(outPut{article: a, written: func(err error) {
+			c.out.push(outPut{article: a, own: true, first: true, written: func(err error) {
 				once.Do(func() { results <- result{c.id, err} }) // room for one each
-			}}, true)
+			}})
 		}
 	}
 	timer := time.NewTimer(opt.Wait)
@@ -91,21 +91,12 @@ func (g *Gossip) Put(ctx context.Context, e eventgraph.Event, opt PutOptions) Pu
 	return report
 }
 
-// broadcast queues a relayed event for all peers but the one it came from.
-func (g *Gossip) broadcast(a article, source p2p.ConnID) {
+// broadcast queues an event for all peers but the one it came from. Events that are
+// our own are told everybody.
+func (g *Gossip) broadcast(a article, source p2p.ConnID, own bool) {
 	for _, c := range g.conns() {
-		if c.id != source && c.takesPuts() {
-			g.stats.droppedRelays.Add(c.out.push(outPut{article: a}, false))
-		}
-	}
-}
-
-// broadcastOwn queues a local event for all peers, ahead of relays.
-func (g *Gossip) broadcastOwn(e *eventgraph.Event) {
-	a := newArticle(e, e.ID())
-	for _, c := range g.conns() {
-		if c.takesPuts() {
-			g.stats.droppedRelays.Add(c.out.push(outPut{article: a}, true))
+		if (own || c.id != source) && c.takesPuts() {
+			g.stats.droppedRelays.Add(c.out.push(outPut{article: a, own: own}))
 		}
 	}
 }

@@ -36,6 +36,9 @@ type conn struct {
 	in          *inbox
 	out         *outbox
 	relays      *relayQueue
+	relayMu     sync.Mutex // orders relays; guards the two below
+	limiter     limiter
+	relaying    bool // runRelays has one in hand or in the queue: others wait behind it
 	known       knownSet
 	flightMu    sync.Mutex
 	flight      map[eventgraph.ID]chan struct{} // puts of this connection in work; closed when done
@@ -61,6 +64,7 @@ func (g *Gossip) newConn(p peer) *conn {
 		relays:      newRelayQueue(l.RelayQueue),
 		flight:      make(map[eventgraph.ID]chan struct{}),
 		fetchTurn:   make(chan struct{}, 1),
+		limiter:     limiter{free: l.RelayFree, step: l.RelayStep, span: l.RelaySpan},
 		flood:       window{limit: l.FloodPuts, span: l.FloodSpan},
 		staticFlood: window{limit: l.FloodPuts, span: l.FloodSpan},
 	}

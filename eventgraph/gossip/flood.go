@@ -55,6 +55,20 @@ func (l *limiter) tick(now time.Time) time.Duration {
 	if l.free >= NoRelayLimit {
 		return 0
 	}
+	l.expire(now)
+	l.times = append(l.times, now)
+	return time.Duration(max(0, len(l.times)-l.free)) * l.step
+}
+
+// ready is tick where that asks for no delay; else nothing is recorded.
+func (l *limiter) ready(now time.Time) bool {
+	if l.expire(now); len(l.times) >= l.free {
+		return false
+	}
+	return l.tick(now) == 0
+}
+
+func (l *limiter) expire(now time.Time) {
 	n := 0
 	for n < len(l.times) && !l.times[n].After(now.Add(-l.span)) {
 		n++
@@ -62,6 +76,4 @@ func (l *limiter) tick(now time.Time) time.Duration {
 	if n > 0 {
 		l.times = append(l.times[:0], l.times[n:]...)
 	}
-	l.times = append(l.times, now)
-	return time.Duration(max(0, len(l.times)-l.free)) * l.step
 }

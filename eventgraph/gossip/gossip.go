@@ -184,10 +184,17 @@ func (g *Gossip) observeTips(c *conn, slot eventgraph.Slot, ids []eventgraph.ID)
 }
 
 // committed is called by the graph for each arrival, in order. It does not block.
+// Events go out from here, so that they leave in the order of commits.
 func (g *Gossip) committed(a eventgraph.Arrival) {
 	g.revealed.addParents(g.graph.Current(), &a.Event.Header)
-	if a.Source == eventgraph.SourceLocal && !g.cfg.ManualPut {
-		g.broadcastOwn(&a.Event)
+	switch {
+	case a.Source == eventgraph.SourceLocal && !g.cfg.ManualPut:
+		g.broadcast(newArticle(&a.Event, a.Event.ID()), 0, true)
+	case a.Source == eventgraph.SourcePut:
+		id := a.Event.ID()
+		if c := g.inserting.from(id); c != nil {
+			c.relay(&a.Event, id, a.Slot)
+		}
 	}
 }
 

@@ -88,6 +88,7 @@ func (c *conn) offer(p put) {
 			c.g.stats.droppedPuts.Add(1)
 			if !p.static {
 				c.in.drop(p.event.ID())
+				c.g.kick(c.id, c.g.graph.Current()) // what was dropped is found there
 			}
 			return
 		}

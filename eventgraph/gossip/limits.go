@@ -44,7 +44,7 @@ const (
 	maxStrikes = 5
 	// maxInboxPuts and maxInboxBytes bound the puts that wait for their turn: a peer
 	// that pushes faster than we commit is slowed down, then answered Busy.
-	maxInboxPuts  = 512
+	maxInboxPuts  = 2048
 	maxInboxBytes = 1 << 20
 	// inboxWait is how long the reader of a connection waits for room in the inbox.
 	inboxWait = time.Second

@@ -18,22 +18,26 @@ var (
 	errGone = errors.New("gossip: connection ended")
 )
 
-// An outbox holds the puts towards one peer: our own ones, which go first, and
-// relayed ones. It paces them (DS-86).
+// An outbox holds the puts towards one peer: our own ones and relayed ones. It paces
+// them (DS-86).
 type outbox struct {
 	pace  window // owner: runOutbox
 	more  chan struct{}
 	mu    sync.Mutex
 	own   []outPut
 	relay []outPut
-	bytes int  // of both
-	shut  bool // the connection ended; nothing is taken any more
+	seq   uint64 // of the last one pushed
+	bytes int    // of both
+	shut  bool   // the connection ended; nothing is taken any more
 }
 
 // An outPut is one put towards one peer.
 type outPut struct {
 	article
+	own     bool        // of this node: may use the reserve of the pacing window
+	first   bool        // goes before everything that waits; own ones only
 	written func(error) // called once, where it is not nil
+	seq     uint64      // order of pushing, which is that of commits: parents first
 }
 
 func (o *outPut) end(err error) {
@@ -44,15 +48,17 @@ func (o *outPut) end(err error) {
 
 func newOutbox(pace window) *outbox { return &outbox{pace: pace, more: make(chan struct{}, 1)} }
 
-// push queues o; own puts before relayed ones. What has to go for it is dropped from
-// the front of the relayed ones, then of the own ones. It never blocks.
-func (b *outbox) push(o outPut, own bool) (dropped int64) {
+// push queues o. What has to go for it is dropped from the front of the relayed ones,
+// then of the own ones. It never blocks.
+func (b *outbox) push(o outPut) (dropped int64) {
 	var gone []outPut
 	b.mu.Lock()
+	b.seq++
+	o.seq = b.seq
 	switch {
 	case b.shut:
 		gone = append(gone, o)
-	case own:
+	case o.own:
 		b.own = append(b.own, o)
 		b.bytes += len(o.payload)
 	default:
@@ -84,29 +90,23 @@ func (b *outbox) shift(q *[]outPut) (o outPut) {
 	return o
 }
 
-// pop takes the next put that pacing lets go at now: an own one, else a relayed one.
-// Relayed puts leave a reserve of the window to own ones. wait is how long nothing
-// may go, where something waits.
-func (b *outbox) pop(now time.Time) (o outPut, own, ok bool, wait time.Duration) {
+// pop takes the next put that pacing lets go at now. Puts go in the order in which
+// they were pushed, but for those that go first, and for own ones while the share of
+// the relayed ones is used up. wait is how long nothing may go, where something waits.
+func (b *outbox) pop(now time.Time) (o outPut, ok bool, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, q := range []struct {
-		items *[]outPut
-		limit int
-		own   bool
-	}{
-		{&b.own, b.pace.limit, true},
-		{&b.relay, max(1, b.pace.limit-ownReserve), false},
-	} {
-		if len(*q.items) == 0 {
-			continue
-		}
-		if wait = b.pace.wait(now, q.limit); wait > 0 {
-			return outPut{}, false, false, wait
-		}
-		return b.shift(q.items), q.own, true, 0
+	q, limit := &b.relay, max(1, b.pace.limit-ownReserve)
+	switch {
+	case len(b.own) == 0 && len(b.relay) == 0:
+		return outPut{}, false, 0
+	case len(b.own) > 0 && (len(b.relay) == 0 || b.own[0].first || b.own[0].seq < b.relay[0].seq || b.pace.wait(now, limit) > 0):
+		q, limit = &b.own, b.pace.limit
 	}
-	return outPut{}, false, false, 0
+	if wait = b.pace.wait(now, limit); wait > 0 {
+		return outPut{}, false, wait
+	}
+	return b.shift(q), true, 0
 }
 
 // close ends all puts that wait, and every later one.
@@ -125,7 +125,7 @@ func (c *conn) runOutbox(ctx context.Context) error {
 	defer c.out.close()
 	g := c.g
 	for {
-		o, own, ok, wait := c.out.pop(time.Now())
+		o, ok, wait := c.out.pop(time.Now())
 		if !ok {
 			if wait == 0 {
 				wait = time.Hour
@@ -149,12 +149,12 @@ func (c *conn) runOutbox(ctx context.Context) error {
 			g.stats.staleRelays.Add(1)
 			o.end(errStale)
 			continue
-		case !own && c.known.has(o.id):
+		case !o.own && c.known.has(o.id):
 			g.stats.savedRelays.Add(1)
 			continue
 		}
 		c.out.pace.tick(time.Now())
-		if own {
+		if o.own {
 			g.stats.ownPuts.Add(1)
 		} else {
 			g.stats.relayed.Add(1)

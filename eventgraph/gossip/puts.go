@@ -172,7 +172,7 @@ func (c *conn) store(ctx context.Context, e eventgraph.Event, id eventgraph.ID, 
 			return o
 		}
 	}
-	release, err := g.inserting.claim(ctx, id)
+	release, err := g.inserting.claim(ctx, id, c)
 	if err != nil {
 		return outcome{}
 	}
@@ -193,8 +193,7 @@ func (c *conn) store(ctx context.Context, e eventgraph.Event, id eventgraph.ID, 
 	case len(stored) == 0:
 		o.result = eventgraph.NackBusy
 	default:
-		g.stats.stored.Add(1)
-		c.relay(&e, id, slot)
+		g.stats.stored.Add(1) // and committed has relayed it
 	}
 	return o
 }
@@ -286,54 +285,66 @@ func (h *holdings) wait(now time.Time) time.Duration {
 	return min(max(h.slot.Time().Sub(now), time.Millisecond), 10*time.Second)
 }
 
-// An inserting set knows which events are being stored at this moment, whichever
-// connection they came on: a copy or a child waits for that short while instead of
-// storing or fetching the same again. Claims are held during one Insert only, never
-// while waiting for a peer.
+// An inserting set knows which events are being stored at this moment, and from
+// which connection: a copy or a child waits for that short while instead of storing or
+// fetching the same again. Claims are held during one Insert only, never while waiting
+// for a peer.
 type inserting struct {
 	mu  sync.Mutex
-	ids map[eventgraph.ID]chan struct{}
+	ids map[eventgraph.ID]claim
+}
+
+type claim struct {
+	done chan struct{}
+	from *conn
 }
 
 // claim waits until nobody stores id, and takes it.
-func (s *inserting) claim(ctx context.Context, id eventgraph.ID) (release func(), err error) {
+func (s *inserting) claim(ctx context.Context, id eventgraph.ID, from *conn) (release func(), err error) {
 	for {
 		s.mu.Lock()
 		busy, ok := s.ids[id]
 		if !ok {
-			done := make(chan struct{})
+			mine := claim{make(chan struct{}), from}
 			if s.ids == nil {
-				s.ids = make(map[eventgraph.ID]chan struct{})
+				s.ids = make(map[eventgraph.ID]claim)
 			}
-			s.ids[id] = done
+			s.ids[id] = mine
 			s.mu.Unlock()
 			return func() {
 				s.mu.Lock()
 				delete(s.ids, id)
 				s.mu.Unlock()
-				close(done)
+				close(mine.done)
 			}, nil
 		}
 		s.mu.Unlock()
 		select {
-		case <-busy:
+		case <-busy.done:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
 
+// from is the connection from which id is being stored, or nil.
+func (s *inserting) from(id eventgraph.ID) *conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ids[id].from
+}
+
 // wait returns once none of ids is being stored any more.
 func (s *inserting) wait(ctx context.Context, ids []eventgraph.ID) error {
 	for _, id := range ids {
 		s.mu.Lock()
-		busy := s.ids[id]
+		busy, ok := s.ids[id]
 		s.mu.Unlock()
-		if busy == nil {
+		if !ok {
 			continue
 		}
 		select {
-		case <-busy:
+		case <-busy.done:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

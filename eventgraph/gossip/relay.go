@@ -67,21 +67,36 @@ func (q *relayQueue) pop() (article, bool) {
 	return q.shift(), true
 }
 
-// relay queues a stored event for all peers but this one. Events of closed slots
+// relay sends a stored event to all peers but this one, at the pace of the network's
+// relay limiter, which bounds what one source makes this node send. It is called in the
+// order of commits and does not block: while the limiter asks for no delay, peers get
+// parents before children, whichever connections they came on. Events of closed slots
 // travel by comparison only: unmodified nodes would count them as floods.
 func (c *conn) relay(e *eventgraph.Event, id eventgraph.ID, slot eventgraph.Slot) {
-	if slot == c.g.graph.Current() {
-		c.g.stats.droppedRelays.Add(c.relays.push(newArticle(e, id)))
+	if slot != c.g.graph.Current() {
+		return
 	}
+	a := newArticle(e, id)
+	c.relayMu.Lock()
+	now := !c.relaying && c.limiter.ready(time.Now())
+	c.relayMu.Unlock()
+	if now {
+		c.g.broadcast(a, c.id, false)
+		return
+	}
+	c.g.stats.droppedRelays.Add(c.relays.push(a))
 }
 
-// runRelays takes events off the queue at the pace of the network's relay limiter,
-// which bounds what one source makes this node send.
+// runRelays takes the events that have to wait off the queue.
 func (c *conn) runRelays(ctx context.Context) error {
-	l := &c.g.cfg.Limits
-	lim := limiter{free: l.RelayFree, step: l.RelayStep, span: l.RelaySpan}
 	for {
+		c.relayMu.Lock()
 		a, ok := c.relays.pop()
+		var d time.Duration
+		if c.relaying = ok; ok {
+			d = c.limiter.tick(time.Now())
+		}
+		c.relayMu.Unlock()
 		if !ok {
 			select {
 			case <-c.relays.more:
@@ -90,7 +105,7 @@ func (c *conn) runRelays(ctx context.Context) error {
 				return ctx.Err()
 			}
 		}
-		if d := lim.tick(time.Now()); d > 0 {
+		if d > 0 {
 			timer := time.NewTimer(d)
 			select {
 			case <-timer.C:
@@ -103,6 +118,6 @@ func (c *conn) runRelays(ctx context.Context) error {
 			c.g.stats.staleRelays.Add(1)
 			continue
 		}
-		c.g.broadcast(a, c.id)
+		c.g.broadcast(a, c.id, false)
 	}
 }

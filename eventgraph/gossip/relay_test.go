@@ -261,21 +261,21 @@ func TestOutboxBounds(t *testing.T) {
 	b := newOutbox(window{limit: 180, span: time.Minute})
 	var dropped int64
 	for range maxOutboxPuts {
-		dropped += b.push(outPut{article: article(1)}, false)
+		dropped += b.push(outPut{article: article(1)})
 	}
 	if dropped != 0 {
 		t.Errorf("dropped %d at the bound", dropped)
 	}
-	if b.push(outPut{article: article(1)}, false) != 1 || len(b.relay) != maxOutboxPuts {
+	if b.push(outPut{article: article(1)}) != 1 || len(b.relay) != maxOutboxPuts {
 		t.Error("past the bound")
 	}
-	if n := b.push(outPut{article: article(maxOutboxBytes)}, true); n != maxOutboxPuts || b.bytes != maxOutboxBytes {
+	if n := b.push(outPut{article: article(maxOutboxBytes), own: true}); n != maxOutboxPuts || b.bytes != maxOutboxBytes {
 		t.Errorf("dropped %d for a large own put, %d bytes wait", n, b.bytes)
 	}
 	var err error
-	b.push(outPut{article: article(1), written: func(e error) { err = e }}, true)
+	b.push(outPut{article: article(1), own: true, written: func(e error) { err = e }})
 	b.close()
-	if err != errGone || b.push(outPut{}, true) != 1 || len(b.own) != 0 {
+	if err != errGone || b.push(outPut{own: true}) != 1 || len(b.own) != 0 {
 		t.Errorf("closed: %v", err)
 	}
 

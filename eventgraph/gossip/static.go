@@ -33,7 +33,7 @@ func (l *putLine) staticPut(_ context.Context, p put) error {
 		g.stats.staticAdded.Add(1)
 		a := newArticle(&p.event, id)
 		a.static = true
-		g.broadcast(a, l.id)
+		g.broadcast(a, l.id, false)
 	}
 	return nil
 }
