@@ -200,6 +200,7 @@ type rig struct {
 	mat     *fakeMat
 	q       *Queue
 	w       *Worker
+	mu      sync.Mutex
 	notices []Notice
 	stop    func() error
 }
@@ -227,7 +228,11 @@ func (r *rig) open() {
 	r.t.Helper()
 	r.net.store = r.mem
 	r.cfg.Now, r.wcfg.Now = r.clock, r.clock
-	r.wcfg.Notify = func(n Notice) { r.notices = append(r.notices, n) }
+	r.wcfg.Notify = func(n Notice) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.notices = append(r.notices, n)
+	}
 	var err error
 	if r.q, err = Open(r.store, r.cfg); err != nil {
 		r.t.Fatal(err)
@@ -366,4 +371,33 @@ func bubble(t *testing.T, fn func(t *testing.T, r *rig), opts ...func(*rig)) {
 		synctest.Wait()
 		fn(t, r)
 	})
+}
+
+// sleep lets time pass in a bubble, and whatever it starts finish.
+func sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// count is the number of attempts to make an event.
+func (m *fakeMat) count() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.made
+}
+
+// change alters what the worker uses, in its turn.
+func (r *rig) change(fn func()) {
+	if err := r.q.lock(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+	fn()
+	r.q.unlock()
+}
+
+// told is the notices so far.
+func (r *rig) told() []Notice {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]Notice(nil), r.notices...)
 }

@@ -69,13 +69,13 @@ func TestRateLimitSeam(t *testing.T) {
 		l.t, l.store, l.now = t, r.mem, r.clock
 		r.connect(silent(), silent())
 		r.enqueue("a", "b", "c", "d")
-		time.Sleep(time.Second)
-		if h, _ := r.w.Head(); h.Reason != "identity" || r.mat.made != 1 {
+		sleep(time.Second)
+		if h, _ := r.w.Head(); h.Reason != "identity" || r.mat.count() != 1 {
 			t.Errorf("%+v", h)
 		}
 		l.noIdent = false
 		r.w.Retry()
-		time.Sleep(2 * time.Minute) // with rounds
+		sleep(2 * time.Minute) // with rounds
 		if len(l.proved) != 1 {
 			t.Errorf("%d reservations for one generation", len(l.proved))
 		}
@@ -88,19 +88,19 @@ func TestRateLimitSeam(t *testing.T) {
 		r.crash() // reservations survive
 		l.store = r.mem
 		r.run()
-		time.Sleep(3 * time.Minute)
+		sleep(3 * time.Minute)
 		ack() // the second one; the third finds the budget of 2 used up
 		h, _ := r.w.Head()
 		rollover := time.Now().Truncate(10 * time.Minute).Add(10 * time.Minute)
 		if h.Position != 3 || h.Reason != "budget" || !h.NextAttempt.Equal(rollover) {
 			t.Errorf("%+v, the epoch ends at %v", h, rollover)
 		}
-		made := r.mat.made
-		time.Sleep(time.Until(rollover) - time.Millisecond)
-		if r.mat.made != made {
+		made := r.mat.count()
+		sleep(time.Until(rollover) - time.Millisecond)
+		if r.mat.count() != made {
 			t.Error("tried again before the epoch rolled over")
 		}
-		time.Sleep(2 * time.Millisecond)
+		sleep(2 * time.Millisecond)
 		if h, _ := r.w.Head(); h.State != "sent" || len(l.proved) != 3 {
 			t.Errorf("%+v", h)
 		}

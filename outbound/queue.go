@@ -155,14 +155,14 @@ func commitError(op string, err error) error {
 	var hook *hookError
 	switch {
 	case errors.Is(err, kv.ErrDiskFull), errors.Is(err, kv.ErrClosed), errors.Is(err, kv.ErrTooLarge):
-		err = fmt.Errorf("%w: %w", ErrStorage, err)
+		return fmt.Errorf("%w: %s: %w", ErrStorage, op, err)
 	case errors.Is(err, ErrFull), errors.Is(err, ErrNotFound), errors.Is(err, errStale), errors.Is(err, errCapacity):
 	case errors.As(err, &hook):
-		err = hook.err
+		return hook.err
 	default:
-		err = fmt.Errorf("%w: %w", ErrUnknown, err)
+		return fmt.Errorf("%w: %s: %w", ErrUnknown, op, err)
 	}
-	return fmt.Errorf("outbound: %s: %w", op, err)
+	return err
 }
 
 func (q *Queue) lock(ctx context.Context) error {

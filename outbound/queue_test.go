@@ -223,8 +223,8 @@ func TestCapacityParks(t *testing.T) {
 		r.connect(&fakePeer{answer: always(eventgraph.NackTooOld)}, silent())
 		synctest.Wait()
 		full := r.summary().Bytes
-		r.q.store.maxBytes = uint64(full) // not a byte for another generation's row
-		time.Sleep(10 * time.Minute)
+		r.change(func() { r.q.store.maxBytes = uint64(full) }) // not a byte for another generation's row
+		sleep(10 * time.Minute)
 		h, _ := r.w.Head()
 		if h.State != "parked" || h.Reason != "capacity" || h.Generations != 1 || h.Rounds < 3 {
 			t.Errorf("%+v", h)
@@ -232,8 +232,8 @@ func TestCapacityParks(t *testing.T) {
 		if s := r.summary(); s.Depth != 3 || s.Bytes != full {
 			t.Errorf("%+v, %d bytes before", s, full)
 		}
-		r.q.store.maxBytes += 1 << 10
-		time.Sleep(time.Minute)
+		r.change(func() { r.q.store.maxBytes += 1 << 10 })
+		sleep(time.Minute)
 		if h, _ := r.w.Head(); h.Generations != 2 {
 			t.Errorf("%+v", h)
 		}
@@ -247,7 +247,7 @@ func TestDiskClasses(t *testing.T) {
 		r.enqueue("a", "b")
 		r.connect(silent(), silent())
 		synctest.Wait()
-		full.class = kv.ClassGeneration + 1
+		r.change(func() { full.class = kv.ClassGeneration + 1 })
 		if _, err := r.q.Enqueue(t.Context(), drafts("c")...); !errors.Is(err, ErrStorage) || errors.Is(err, ErrUnknown) {
 			t.Errorf("%v", err)
 		}
@@ -259,8 +259,8 @@ func TestDiskClasses(t *testing.T) {
 		if h, _ := r.w.Head(); h.Position != 2 || h.State != "parked" || h.Reason != "storage" {
 			t.Errorf("%+v", h)
 		}
-		full.class = 0
-		time.Sleep(31 * time.Second)
+		r.change(func() { full.class = 0 })
+		sleep(31 * time.Second)
 		if h, _ := r.w.Head(); h.State != "sent" {
 			t.Errorf("%+v", h)
 		}
@@ -333,12 +333,14 @@ func TestHooksShareTheTransaction(t *testing.T) {
 		es := r.enqueue("a", "b", "c")
 		boom := errors.New("no")
 		old := r.q.store.hooks.Enqueued
-		r.q.store.hooks.Enqueued = func(tx kv.Txn, e Entry) error {
-			if string(e.Payload) == "e" {
-				return boom
+		r.change(func() {
+			r.q.store.hooks.Enqueued = func(tx kv.Txn, e Entry) error {
+				if string(e.Payload) == "e" {
+					return boom
+				}
+				return old(tx, e)
 			}
-			return old(tx, e)
-		}
+		})
 		if _, err := r.q.Enqueue(t.Context(), drafts("d", "e")...); !errors.Is(err, boom) {
 			t.Errorf("%v", err)
 		}
@@ -390,7 +392,7 @@ func TestCorruption(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.connect(&fakePeer{answer: always(eventgraph.NackTooOld)}, silent())
 		r.enqueue("a", "b", "c")
-		time.Sleep(2 * time.Minute) // two generations
+		sleep(2 * time.Minute) // two generations
 		if err := r.q.Cancel(t.Context(), 3); err != nil {
 			t.Fatal(err)
 		}
@@ -525,11 +527,11 @@ func TestCounters(t *testing.T) {
 // TestOwners: known after the record is gone, forgotten with the slot (DS-85).
 func TestOwners(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.net.rotation = time.Hour
-		time.Sleep(10 * time.Minute)
+		r.change(func() { r.net.rotation = time.Hour })
+		sleep(10 * time.Minute)
 		r.connect(holder(), holder())
 		e := r.enqueue("a")[0]
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		id := r.net.log()[0].id
 		r.crash()
 		r.run()
@@ -539,10 +541,10 @@ func TestOwners(t *testing.T) {
 		if _, ok, err := r.q.Owner(eventgraph.ID{1}); ok || err != nil {
 			t.Errorf("a stranger's event is ours: %v", err)
 		}
-		time.Sleep(24 * time.Hour)
-		r.net.oldest = testWindow(time.Now().Add(-23*time.Hour), time.Hour).Slot
+		sleep(24 * time.Hour)
+		r.change(func() { r.net.oldest = testWindow(time.Now().Add(-23*time.Hour), time.Hour).Slot })
 		r.enqueue("b")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		if _, ok, _ := r.q.Owner(id); ok {
 			t.Error("known beyond the retained slots")
 		}
@@ -550,14 +552,14 @@ func TestOwners(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		// At the bound the head parks, and goes on when there is room.
-		r.q.store.maxOwners = 1
+		r.change(func() { r.q.store.maxOwners = 1 })
 		r.enqueue("c")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		if h, _ := r.w.Head(); h.Reason != "capacity" {
 			t.Errorf("%+v", h)
 		}
-		r.net.oldest = testWindow(time.Now().Add(2*time.Hour), time.Hour).Slot
-		time.Sleep(time.Minute)
+		r.change(func() { r.net.oldest = testWindow(time.Now().Add(2*time.Hour), time.Hour).Slot })
+		sleep(time.Minute)
 		if s := r.summary(); s.Depth != 0 || s.Owners != 1 {
 			t.Errorf("%+v", s)
 		}
@@ -691,7 +693,7 @@ func TestManyGenerations(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.connect(&fakePeer{answer: always(eventgraph.NackTooOld)}, silent())
 		r.enqueue("x")
-		time.Sleep((dequeueGenerations+10)*90*time.Second + 10*time.Second)
+		sleep((dequeueGenerations+10)*90*time.Second + 10*time.Second)
 		h, _ := r.w.Head()
 		if h.Generations < dequeueGenerations+5 {
 			t.Fatalf("%+v", h)
@@ -701,11 +703,11 @@ func TestManyGenerations(t *testing.T) {
 		r.run()
 		synctest.Wait()
 		r.connect(holder())
-		time.Sleep(2 * time.Minute)
+		sleep(2 * time.Minute)
 		if s := r.summary(); s.Depth != 0 || s.Bytes != 0 {
 			t.Errorf("%+v", s)
 		}
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		if n, err := r.q.sweep(t.Context()); n != 0 || err != nil {
 			t.Errorf("%d rows left, %v", n, err)
 		}
@@ -752,13 +754,13 @@ func TestLogsHoldNothing(t *testing.T) {
 		r.mat.set(&Refusal{Reason: ReasonKey, Err: errors.New("no key")})
 		r.enqueue("canarytext", "canarytext")
 		r.connect(holder(), holder())
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		if err := r.q.Cancel(t.Context(), 2); err != nil {
 			t.Fatal(err)
 		}
 		r.mat.set(nil)
-		r.net.insert = errors.New("graph is full")
-		time.Sleep(2 * time.Minute)
+		r.change(func() { r.net.insert = errors.New("graph is full") })
+		sleep(2 * time.Minute)
 	}, func(r *rig) { r.cfg.Logger, r.wcfg.Logger = log, log })
 	if out.Len() == 0 || strings.Contains(out.String(), "canary") {
 		t.Errorf("log: %s", out.String())

@@ -24,7 +24,10 @@ func TestSearch(t *testing.T) {
 			t.Errorf("the search never reached %q", must)
 		}
 	}
-	t.Logf("%d states, %d transitions, reached %v", s.states, s.tried, s.reached)
+	if s.drained == 0 {
+		t.Error("no state was led to its end")
+	}
+	t.Logf("%d states, %d transitions, %d led to their end, reached %v", s.states, s.tried, s.drained, s.reached)
 }
 
 // TestSearchFindsBugs plants one bug of each kind; the search must break on it.

@@ -102,13 +102,14 @@ func (w *world) facts() Facts {
 
 // search explores and reports the first broken invariant with the way to it.
 type search struct {
-	bug    string // a planted bug; "" for the code as it is
-	states int
-	seen   map[string]bool
-	queue  []*node
-	failed string
-	tried  int // transitions
-	end    instant
+	bug     string // a planted bug; "" for the code as it is
+	states  int
+	seen    map[string]bool
+	queue   []*node
+	failed  string
+	tried   int // transitions
+	drained int // states from which an honest world was played to the end
+	end     instant
 	// reached counts what the search must have seen to mean anything.
 	reached map[string]int
 }
@@ -137,6 +138,9 @@ func (s *search) run(luck int8, horizon time.Duration, limit int) {
 		n := s.queue[0]
 		s.queue[0], s.queue = nil, s.queue[1:]
 		s.expand(n)
+		if s.bug == "" && s.states%7 == 0 {
+			s.drain(n)
+		}
 	}
 }
 
@@ -246,6 +250,47 @@ func (s *search) expand(n *node) {
 			})
 		}
 	}
+}
+
+// drain plays an honest world from a state on: the gate opens, commits work, peers take
+// every put and answer. The queue must run empty, in order: no state is a dead end.
+func (s *search) drain(n *node) {
+	w := n.w.clone()
+	w.gate = true
+	s.input(w, Tick{})
+	for range 200 {
+		if w.store.rec == nil && len(w.head.todo) == 0 {
+			s.drained++
+			return
+		}
+		a, ok := w.head.Next()
+		if !ok {
+			w.now = max(w.now.add(time.Second), toInstant(w.head.Wake(w.now.time(), w.facts())))
+			s.input(w, Tick{})
+			continue
+		}
+		switch a := a.(type) {
+		case Materialise:
+			num := 0
+			if w.head.rec != nil {
+				num = len(w.head.rec.Generations)
+			}
+			s.input(w, Materialised{Event: testEvent(a.Entry.Position, num, w.now)})
+		case Send:
+			s.input(w, s.send(w, a, 1<<searchPeers-1))
+			w.evidence[a.Position] = true
+			w.own().status(eventgraph.Status{ID: a.Generation.ID(), Result: eventgraph.HasInserted}, 1)
+			s.observed(w)
+		default:
+			s.input(w, s.do(w, a))
+		}
+		if w.broken != "" {
+			break
+		}
+	}
+	w.fail("a dead end")
+	s.states-- // add counts
+	s.add(n, w, "an honest world from here on")
 }
 
 func (s *search) crash(w *world) {

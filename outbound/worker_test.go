@@ -23,8 +23,8 @@ func TestFortyLines(t *testing.T) {
 		for i := range 40 {
 			r.enqueue(fmt.Sprint("line ", i))
 		}
-		time.Sleep(10 * time.Minute)
-		if len(r.net.log()) != 0 || r.mat.made != 0 {
+		sleep(10 * time.Minute)
+		if len(r.net.log()) != 0 || r.mat.count() != 0 {
 			t.Fatal("something was made while offline")
 		}
 		r.crash()
@@ -33,12 +33,12 @@ func TestFortyLines(t *testing.T) {
 			t.Fatalf("depth %d after the crash", s.Depth)
 		}
 		r.connect(holder())
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		if len(r.net.log()) != 0 {
 			t.Fatal("sent with 1 of 2 connections (DS-57)")
 		}
 		r.connect(holder())
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		synctest.Wait()
 		if s := r.summary(); s.Depth != 0 || s.Acked != 40 {
 			t.Fatalf("depth %d, acked %d", s.Depth, s.Acked)
@@ -60,7 +60,7 @@ func TestSchedule(t *testing.T) {
 		r.connect(&fakePeer{answer: always(eventgraph.NackBusy)}, &fakePeer{answer: always(eventgraph.NackInvalid)})
 		start := time.Now()
 		r.enqueue("x")
-		time.Sleep(time.Hour)
+		sleep(time.Hour)
 		want := []time.Duration{0, 30, 90, 210, 450, 930, 1410, 1890, 2370, 2850, 3330}
 		var got []time.Duration
 		for _, p := range r.net.log() {
@@ -81,16 +81,16 @@ func TestSchedule(t *testing.T) {
 func TestThirtyDaysOffline(t *testing.T) {
 	for _, sent := range []bool{false, true} {
 		bubble(t, func(t *testing.T, r *rig) {
-			r.net.rotation = time.Hour
+			r.change(func() { r.net.rotation = time.Hour })
 			if sent {
 				r.connect(silent(), silent())
 			}
-			time.Sleep(10 * time.Minute)
+			sleep(10 * time.Minute)
 			r.enqueue("a", "b", "c")
 			synctest.Wait()
 			r.disconnect()
 			before := r.dump()
-			time.Sleep(30 * 24 * time.Hour)
+			sleep(30 * 24 * time.Hour)
 			if r.dump() != before {
 				t.Errorf("sent %v: the store changed", sent)
 			}
@@ -107,13 +107,13 @@ func TestTenThousandRounds(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.connect(silent(), silent())
 		r.enqueue("a", "b")
-		time.Sleep(10_000 * 480 * time.Second)
+		sleep(10_000 * 480 * time.Second)
 		log := r.net.log()
 		if n := len(log); n < 10_000 || n > 10_010 {
 			t.Errorf("%d puts", n)
 		}
-		if len(r.net.order) != 1 || len(r.net.bytes) != 1 || r.mat.made != 1 {
-			t.Errorf("%v, %d generations", r.net.order, r.mat.made)
+		if len(r.net.order) != 1 || len(r.net.bytes) != 1 || r.mat.count() != 1 {
+			t.Errorf("%v, %d generations", r.net.order, r.mat.count())
 		}
 		if s := r.summary(); s.Depth != 2 || s.Bytes > 2048 {
 			t.Errorf("%+v", s)
@@ -127,15 +127,15 @@ func TestRestartKeepsSchedule(t *testing.T) {
 		r.connect(silent(), silent())
 		start := time.Now()
 		r.enqueue("x")
-		time.Sleep(5 * time.Minute) // after round 3, the next is due at 450 s
+		sleep(5 * time.Minute) // after round 3, the next is due at 450 s
 		r.crash()
 		r.run()
 		n := len(r.net.log())
-		time.Sleep(149 * time.Second)
+		sleep(149 * time.Second)
 		if len(r.net.log()) != n {
 			t.Error("put before its due time")
 		}
-		time.Sleep(2 * time.Second)
+		sleep(2 * time.Second)
 		log := r.net.log()
 		if len(log) != n+1 || log[n].at.Sub(start) != 450*time.Second {
 			t.Errorf("puts %d, last at %v", len(log), log[len(log)-1].at.Sub(start))
@@ -151,17 +151,17 @@ func TestRestartKeepsSchedule(t *testing.T) {
 func TestClockWalk(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		var offset time.Duration
-		r.now = func() time.Time { return time.Now().Add(offset) }
+		r.change(func() { r.now = func() time.Time { return time.Now().Add(offset) } })
 		rng := rand.New(rand.NewPCG(1, 2))
-		r.net.rotation = time.Hour
+		r.change(func() { r.net.rotation = time.Hour })
 		r.connect(silent(), silent())
 		r.enqueue("x")
 		for range 300 {
 			// A jump, or a suspend: wall time runs on while timers stand still.
-			offset += time.Duration(rng.Int64N(int64(4*time.Hour))) - 2*time.Hour
+			r.change(func() { offset += time.Duration(rng.Int64N(int64(4*time.Hour))) - 2*time.Hour })
 			r.w.Wake()
 			before := len(r.net.log())
-			time.Sleep(8*time.Minute + 31*time.Second)
+			sleep(8*time.Minute + 31*time.Second)
 			if len(r.net.log()) == before {
 				t.Fatalf("nothing put within the longest delay and a wakeup")
 			}
@@ -176,13 +176,13 @@ func TestClockWalk(t *testing.T) {
 func TestSuspend(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		var offset time.Duration
-		r.now = func() time.Time { return time.Now().Add(offset) }
+		r.change(func() { r.now = func() time.Time { return time.Now().Add(offset) } })
 		r.connect(silent(), silent())
 		r.enqueue("x")
-		time.Sleep(931 * time.Second) // the next round is due in 479 s
+		sleep(931 * time.Second) // the next round is due in 479 s
 		n := len(r.net.log())
-		offset = time.Hour
-		time.Sleep(30 * time.Second)
+		r.change(func() { offset = time.Hour })
+		sleep(30 * time.Second)
 		if len(r.net.log()) != n+1 {
 			t.Error("not put within a wakeup of resuming")
 		}
@@ -194,11 +194,11 @@ func TestSuspend(t *testing.T) {
 func TestRotationsSilent(t *testing.T) {
 	for _, peer := range []func() *fakePeer{silent, stock} {
 		bubble(t, func(t *testing.T, r *rig) {
-			r.net.rotation = time.Hour
-			time.Sleep(20 * time.Minute)
+			r.change(func() { r.net.rotation = time.Hour })
+			sleep(20 * time.Minute)
 			r.connect(peer(), peer())
 			e := r.enqueue("a", "b")[0]
-			time.Sleep(6 * time.Hour)
+			sleep(6 * time.Hour)
 			h, _ := r.w.Head()
 			if h.Position != 1 || h.Generations < 5 || h.Generations > 7 {
 				t.Errorf("%+v", h)
@@ -235,11 +235,11 @@ func TestRotationsSilent(t *testing.T) {
 // slot is 90 s gone to everybody (DS-19).
 func TestLatePuts(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.net.rotation = time.Hour
+		r.change(func() { r.net.rotation = time.Hour })
 		r.connect(silent(), stock())
-		time.Sleep(10 * time.Minute)
+		sleep(10 * time.Minute)
 		r.enqueue("x")
-		time.Sleep(100 * time.Minute)
+		sleep(100 * time.Minute)
 		for _, p := range r.net.log() {
 			slot := uint64(p.at.Truncate(time.Hour).UnixMilli())
 			ev := eventgraph.ReadEvent(serial.NewReader(r.net.bytes[p.id]), MaxEvent)
@@ -257,17 +257,17 @@ func TestLatePuts(t *testing.T) {
 // recreated (DS-62).
 func TestRetainedHolder(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.net.rotation = time.Hour
-		time.Sleep(40 * time.Minute)
+		r.change(func() { r.net.rotation = time.Hour })
+		sleep(40 * time.Minute)
 		r.connect(silent(), silent())
 		r.enqueue("x")
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		r.disconnect()
-		time.Sleep(5 * time.Hour)
+		sleep(5 * time.Hour)
 		r.connect(&fakePeer{conn: 8, answer: always(eventgraph.NackTooOld)}, &fakePeer{conn: 9, answer: always(eventgraph.HasAlready)})
-		time.Sleep(time.Second)
-		if s := r.summary(); s.Depth != 0 || r.mat.made != 1 {
-			t.Errorf("depth %d, %d generations", s.Depth, r.mat.made)
+		sleep(time.Second)
+		if s := r.summary(); s.Depth != 0 || r.mat.count() != 1 {
+			t.Errorf("depth %d, %d generations", s.Depth, r.mat.count())
 		}
 	})
 }
@@ -277,9 +277,9 @@ func TestLyingTooOld(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.connect(&fakePeer{answer: always(eventgraph.NackTooOld)}, &fakePeer{answer: always(eventgraph.NackTooOld)})
 		r.enqueue("x")
-		time.Sleep(time.Hour - time.Second)
-		if r.mat.made != 40 { // 30 s to the first round, 60 s to its end
-			t.Errorf("%d generations in an hour", r.mat.made)
+		sleep(time.Hour - time.Second)
+		if r.mat.count() != 40 { // 30 s to the first round, 60 s to its end
+			t.Errorf("%d generations in an hour", r.mat.count())
 		}
 		if s := r.summary(); s.Depth != 1 {
 			t.Errorf("depth %d", s.Depth)
@@ -297,24 +297,28 @@ func TestAckRacesRecreation(t *testing.T) {
 				ack := func() { r.w.Observe(eventgraph.Status{ID: first, Result: eventgraph.HasAlready}, 1) }
 				r.connect(&fakePeer{answer: always(eventgraph.NackTooOld)}, silent())
 				r.enqueue("x", "y")
-				time.Sleep(time.Second)
+				sleep(time.Second)
 				first = r.net.log()[0].id
 				switch point {
 				case "materialise":
+					r.mat.mu.Lock()
 					r.mat.during = func() {
-						if r.mat.made == 2 {
+						if r.mat.count() == 2 {
 							ack()
 						}
 					}
+					r.mat.mu.Unlock()
 				case "generation":
-					r.q.store.hooks.Generated = func(_ kv.Txn, e Entry, number int, _ Generation) error {
-						if e.Position == 1 && number == 1 {
-							ack()
+					r.change(func() {
+						r.q.store.hooks.Generated = func(_ kv.Txn, e Entry, number int, _ Generation) error {
+							if e.Position == 1 && number == 1 {
+								ack()
+							}
+							return nil
 						}
-						return nil
-					}
+					})
 				}
-				time.Sleep(95 * time.Second)
+				sleep(95 * time.Second)
 				for _, p := range r.net.log() {
 					if p.pos == 1 && p.id != first {
 						t.Error("the replacement was shown")
@@ -335,7 +339,8 @@ func TestChildBeforeCrash(t *testing.T) {
 		r.connect(silent(), silent())
 		r.enqueue("x")
 		synctest.Wait()
-		r.net.after = r.net.log()[0].id
+		after := r.net.log()[0].id
+		r.change(func() { r.net.after = after })
 		r.disconnect()
 		r.crash()
 		r.run()
@@ -397,11 +402,11 @@ func TestFlappingLink(t *testing.T) {
 		for i := range 30 {
 			r.enqueue(fmt.Sprint(i))
 			r.connect(holder())
-			time.Sleep(5 * time.Second)
+			sleep(5 * time.Second)
 			r.connect(holder())
-			time.Sleep(10 * time.Millisecond)
+			sleep(10 * time.Millisecond)
 			r.disconnect()
-			time.Sleep(15 * time.Second)
+			sleep(15 * time.Second)
 		}
 		if s := r.summary(); s.Depth != 0 || s.Acked != 30 {
 			t.Errorf("%+v", s)
@@ -420,27 +425,27 @@ func TestParkedHead(t *testing.T) {
 			}
 			r.connect(holder(), holder())
 			r.enqueue("a", "b")
-			time.Sleep(10*time.Minute + time.Second)
-			if n := r.mat.made; n != 21 {
+			sleep(10*time.Minute + time.Second)
+			if n := r.mat.count(); n != 21 {
 				t.Errorf("%v: tried %d times in 10 minutes", reason, n)
 			}
 			if h, _ := r.w.Head(); h.State != "parked" || h.Reason != reason.String() || h.Position != 1 {
 				t.Errorf("%+v", h)
 			}
-			if len(r.notices) != 1 || r.notices[0].Reason != reason || r.notices[0].Cleared {
-				t.Errorf("told %+v", r.notices)
+			if len(r.told()) != 1 || r.told()[0].Reason != reason || r.told()[0].Cleared {
+				t.Errorf("told %+v", r.told())
 			}
 			if n, ok := r.w.Blocked(); !ok || n.Reason != reason {
 				t.Errorf("a client that connects now is told %+v", n)
 			}
 			r.mat.set(nil)
 			r.w.Retry()
-			time.Sleep(wakeGap)
+			sleep(wakeGap)
 			if s := r.summary(); s.Depth != 0 {
 				t.Errorf("depth %d", s.Depth)
 			}
-			if len(r.notices) != 2 || !r.notices[1].Cleared {
-				t.Errorf("told %+v", r.notices)
+			if len(r.told()) != 2 || !r.told()[1].Cleared {
+				t.Errorf("told %+v", r.told())
 			}
 		})
 	}
@@ -454,9 +459,9 @@ func TestRetryIsBounded(t *testing.T) {
 		r.enqueue("a")
 		for range 1000 {
 			r.w.Retry()
-			time.Sleep(10 * time.Millisecond)
+			sleep(10 * time.Millisecond)
 		}
-		if n := r.mat.made; n < 10 || n > 12 {
+		if n := r.mat.count(); n < 10 || n > 12 {
 			t.Errorf("tried %d times in 10 s", n)
 		}
 	})
@@ -466,20 +471,20 @@ func TestRetryIsBounded(t *testing.T) {
 func TestNotices(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.connect(holder())
-		time.Sleep(time.Hour)
-		if len(r.notices) != 0 {
+		sleep(time.Hour)
+		if len(r.told()) != 0 {
 			t.Fatal("an empty queue is not blocked")
 		}
 		r.enqueue("a")
-		time.Sleep(29 * time.Second)
-		if len(r.notices) != 0 {
+		sleep(29 * time.Second)
+		if len(r.told()) != 0 {
 			t.Fatal("told too early")
 		}
-		time.Sleep(3 * time.Hour)
-		if len(r.notices) != 3 {
-			t.Errorf("told %d times in three hours", len(r.notices))
+		sleep(3 * time.Hour)
+		if len(r.told()) != 3 {
+			t.Errorf("told %d times in three hours", len(r.told()))
 		}
-		if n := r.notices[0]; n.Reason != ReasonConnections || n.Have != 1 || n.Want != 2 {
+		if n := r.told()[0]; n.Reason != ReasonConnections || n.Have != 1 || n.Want != 2 {
 			t.Errorf("%+v", n)
 		}
 	})
@@ -493,17 +498,17 @@ func TestHeld(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.connect(holder(), holder())
-		time.Sleep(time.Hour)
+		sleep(time.Hour)
 		r.crash()
 		r.run()
-		time.Sleep(time.Hour)
+		sleep(time.Hour)
 		if len(r.net.log()) != 0 || !r.summary().Held {
 			t.Fatal("a held queue sent")
 		}
 		if err := r.q.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		if s := r.summary(); s.Depth != 0 || s.Held {
 			t.Errorf("%+v", s)
 		}
