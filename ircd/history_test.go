@@ -197,7 +197,10 @@ func TestPrunedPast(t *testing.T) {
 		g.pruned = 10
 	}, func(h *harness) {
 		time.Sleep(3 * time.Second)
-		a := h.join("alice", "#dev")
+		a, b := h.join("alice", "#dev"), h.join("bob", "#dev")
+		a.got()
+		b.do("PRIVMSG #dev :hello")
+		want(t, a.got(), ":bob!~bob@hearsay PRIVMSG #dev :hello")
 		h.graph.say("#dev", "rob", "live")
 		want(t, texts(a.got(), "PRIVMSG"), "live")
 	})

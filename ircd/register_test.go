@@ -120,6 +120,30 @@ func TestPasswordDarkircHash(t *testing.T) {
 	})
 }
 
+// TestNicksAreNotToldBeforeThePassword: neither who is connected nor who is a contact (T6).
+func TestNicksAreNotToldBeforeThePassword(t *testing.T) {
+	ours, _ := people(t)
+	hash, err := bcrypt.GenerateFromPassword([]byte("right"), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve(t, func(c *Config, _ *fakeGraph) {
+		c.PasswordHash, c.Settings = string(hash), ours
+	}, func(h *harness) {
+		a := h.dial()
+		wantPart(t, a.do("PASS right", "NICK alice", "USER a 0 * :a"), " 001 alice ")
+		b := h.dial()
+		want(t, b.do("NICK alice", "NICK Bob"))
+		wantPart(t, b.do("USER b 0 * :b"), " 464 ")
+		c := h.dial()
+		c.send("PASS right", "NICK Bob", "USER c 0 * :c")
+		time.Sleep(time.Minute / 2)
+		want(t, c.got(), ":irc.hearsay 433 Bob Bob :Nickname is reserved for a contact or a service")
+		want(t, c.do("NICK ALICE"), ":irc.hearsay 433 * ALICE :Nickname is already in use")
+		wantPart(t, c.do("NICK carol"), " 001 carol ") // the password counts
+	})
+}
+
 // TestPasswordThrottle: each failure from a host makes the next try wait longer.
 func TestPasswordThrottle(t *testing.T) {
 	h, err := bcrypt.GenerateFromPassword([]byte("right"), bcrypt.MinCost)
@@ -261,6 +285,11 @@ func TestCapNegotiation(t *testing.T) {
 		want(t, c.do("CAP REQ :server-time batch"), "@time=2000-01-01T00:00:00.000Z :irc.hearsay CAP a ACK :server-time batch")
 		want(t, c.do("CAP REQ -batch"), "@time=2000-01-01T00:00:00.000Z :irc.hearsay CAP a ACK :-batch")
 		want(t, c.do("CAP LIST"), "@time=2000-01-01T00:00:00.000Z :irc.hearsay CAP a LIST :server-time")
+		want(t, c.do("CAP REQ :batch -batch multi-prefix -batch"), "@time=2000-01-01T00:00:00.000Z :irc.hearsay CAP a ACK :batch -batch multi-prefix -batch")
+		want(t, c.do("CAP LIST"), "@time=2000-01-01T00:00:00.000Z :irc.hearsay CAP a LIST :multi-prefix server-time")
+		want(t, c.do("CAP REQ :-multi-prefix -batch batch"), "@time=2000-01-01T00:00:00.000Z :irc.hearsay CAP a ACK :-multi-prefix -batch batch")
+		want(t, c.do("CAP LIST"), "@time=2000-01-01T00:00:00.000Z :irc.hearsay CAP a LIST :batch server-time")
+		want(t, c.do("CAP REQ :-batch"), "@time=2000-01-01T00:00:00.000Z :irc.hearsay CAP a ACK :-batch")
 		want(t, c.do("CAP NOSUCH"), ":irc.hearsay 410 a NOSUCH :Invalid CAP subcommand")
 		wantPart(t, c.do("CAP"), " 461 ")
 		wantPart(t, c.do("CAP END"), " 001 a ")
@@ -287,6 +316,10 @@ func TestQuitAndErrors(t *testing.T) {
 			t.Error("not closed")
 		}
 		want(t, a.got(), ":bob!~bob@hearsay QUIT :Quit: bye now")
+		d := h.register("dave")
+		d.conn.Write([]byte("QUIT\r\nPRIVMSG #c :after the end\r\nJOIN #c\r\n"))
+		d.got()
+		want(t, a.got())
 		c := h.join("carol", "#c")
 		a.got()
 		c.conn.Close()

@@ -44,11 +44,6 @@ func (s *Server) Apply(ctx context.Context, st Settings) ([]string, error) {
 func (s *Server) apply(ctx context.Context, ev evApply) {
 	changed, keys := s.adopt(ev.st)
 	if keys {
-		for _, cv := range s.convs {
-			if cv.lastSeq == 0 { // nothing in it yet: what the feed brings is its past
-				s.reset(cv)
-			}
-		}
 		s.startFeed(ctx, s.failFeed)
 	}
 	ev.done <- changed

@@ -107,6 +107,42 @@ func TestReloadToPublic(t *testing.T) {
 	})
 }
 
+// TestJoinWhileReading: a channel that is new by a reload has its past as history, also for a
+// client that joins before it was read.
+func TestJoinWhileReading(t *testing.T) {
+	ours, _ := people(t)
+	var gate chan struct{}
+	serve(t, func(c *Config, _ *fakeGraph) {
+		c.Settings = ours
+		gate = make(chan struct{}, 1000)
+		c.Generations = stall{c.Generations, gate}
+		for range 2 {
+			gate <- struct{}{}
+		}
+	}, func(h *harness) {
+		h.graph.say("#secret", "rob", "one")
+		h.graph.say("#Dev", "rob", "two")
+		h.graph.say("#secret", "rob", "three")
+		gate <- struct{}{}
+		synctest.Wait()
+		for len(gate) > 0 {
+			<-gate
+		}
+		h.apply(Settings{Channels: []Channel{{Name: "#secret"}}})
+		a, b := h.register("alice", "no-history"), h.register("bob", "batch")
+		time.Sleep(time.Millisecond)
+		a.do("JOIN #secret")
+		b.do("JOIN #secret")
+		close(gate)
+		want(t, texts(a.got(), "PRIVMSG"))
+		lines := b.got()
+		want(t, texts(lines, "PRIVMSG"), "one", "three")
+		if count(lines, "batch=") != 2 {
+			t.Errorf("%q", lines)
+		}
+	})
+}
+
 // TestReloadChangesKey: what was sealed with the old key is gone, the new key's is there.
 func TestReloadChangesKey(t *testing.T) {
 	ours, bobs := people(t)
