@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"hearsay/eventgraph"
 	"hearsay/p2p"
@@ -150,9 +151,14 @@ func matchReply(asked []eventgraph.ID, rep EventRep) (map[eventgraph.ID]eventgra
 }
 
 // fetchParents fetches missing parents of a put, and theirs, from the peer that
-// sent it and so has revealed them, and stores them. The zero outcome is success.
-func (c *conn) fetchParents(ctx context.Context, slot eventgraph.Slot, ids []eventgraph.ID) outcome {
-	err := c.fetchAncestry(ctx, slot, ids, eventgraph.SourceParent)
+// sent it and so has revealed them, at the put's stamp or later, and stores them. The
+// zero outcome is success.
+func (c *conn) fetchParents(ctx context.Context, slot eventgraph.Slot, stamp uint64, ids []eventgraph.ID) outcome {
+	shown := eventgraph.Slot(stamp).Time()
+	if now := c.g.cfg.Now(); shown.After(now) {
+		shown = now
+	}
+	err := c.fetchAncestry(ctx, slot, shown, ids, eventgraph.SourceParent)
 	if err != nil && ctx.Err() == nil {
 		c.g.stats.fetchFailures.Add(1)
 		c.g.kick(c.id, slot)
@@ -172,9 +178,9 @@ func (c *conn) fetchParents(ctx context.Context, slot eventgraph.Slot, ids []eve
 	}
 }
 
-// fetchAncestry fetches and stores ids and their missing ancestors. The peer must
-// have revealed ids.
-func (c *conn) fetchAncestry(ctx context.Context, slot eventgraph.Slot, ids []eventgraph.ID, src eventgraph.Source) error {
+// fetchAncestry fetches and stores ids, which the peer has revealed at shown, and
+// their missing ancestors.
+func (c *conn) fetchAncestry(ctx context.Context, slot eventgraph.Slot, shown time.Time, ids []eventgraph.ID, src eventgraph.Source) error {
 	g := c.g
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeouts*g.cfg.RequestTimeout)
 	defer cancel()
@@ -197,7 +203,7 @@ func (c *conn) fetchAncestry(ctx context.Context, slot eventgraph.Slot, ids []ev
 		if asked == nil {
 			break
 		}
-		rep, err := c.askEvents(ctx, asked)
+		rep, err := c.askEvents(ctx, asked, shown)
 		if err != nil {
 			return err
 		}
@@ -213,8 +219,14 @@ func (c *conn) fetchAncestry(ctx context.Context, slot eventgraph.Slot, ids []ev
 	return nil
 }
 
-// askEvents asks the peer for events that it revealed.
-func (c *conn) askEvents(ctx context.Context, ids []eventgraph.ID) (EventRep, error) {
+// errTurn: the peer may have forgotten by now what it has shown.
+var errTurn = errors.New("gossip: the slot turns")
+
+// askEvents asks the peer for events that it revealed at shown, by our wall clock.
+func (c *conn) askEvents(ctx context.Context, ids []eventgraph.ID, shown time.Time) (EventRep, error) {
+	if !mayAsk(c.g.params, shown, c.g.cfg.Now(), c.capable.Load()) {
+		return EventRep{}, errTurn
+	}
 	limit := min(maxEventRep, 9+9+len(ids)*(208+9+c.g.cfg.MaxContent+9+maxBlob))
 	match := func(v any) bool {
 		_, err := matchReply(ids, v.(EventRep))

@@ -31,7 +31,7 @@ func benchNodes(b *testing.B, n int, disk bool, status bool) []*realNode {
 	var running sync.WaitGroup
 	for i := range n {
 		name := fmt.Sprintf("5.0.0.%d", i+1)
-		x := &realNode{host: net.Host(name), url: p2p.MustParseURL("tcp://" + name + ":26661")}
+		x := &realNode{net: net, host: net.Host(name), url: p2p.MustParseURL("tcp://" + name + ":26661")}
 		var err error
 		if disk {
 			x.graph, err = eventgraph.Open(b.TempDir()+"/graph", eventgraph.Config{})
@@ -123,4 +123,72 @@ func BenchmarkGossip8(b *testing.B) {
 			runtime.KeepAlive(nodes)
 		})
 	}
+}
+
+// BenchmarkSync100k is the time in which an empty node gets 100,000 events of one slot
+// from one peer.
+func BenchmarkSync100k(b *testing.B) {
+	const total = 100_000
+	for b.Loop() {
+		b.StopTimer()
+		nodes := benchNodes(b, 1, false, true)
+		slot := nodes[0].graph.Current()
+		genesis := nodes[0].graph.Params().GenesisOf(slot)
+		events := []eventgraph.Event{genesis}
+		ids := []eventgraph.ID{genesis.ID()}
+		for i := range total {
+			e := eventgraph.Event{Content: fmt.Appendf(nil, "event %d of a benchmark, with the length of a chat line or so", i)}
+			e.Timestamp, e.ContentHash = uint64(slot)+uint64(i)%1000+1, eventgraph.HashContent(e.Content)
+			for j, back := range []int{1 + i%3, 7, 11} {
+				if k := len(events) - back; k >= 0 {
+					e.Parents[j], e.Layer = ids[k], max(e.Layer, events[k].Layer+1)
+				}
+			}
+			events, ids = append(events, e), append(ids, e.ID())
+		}
+		start := time.Now()
+		if _, err := nodes[0].graph.Insert(context.Background(), slot, events[1:], eventgraph.SourceSync); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(time.Since(start).Seconds(), "insert-s")
+		b.StartTimer()
+		more := benchNodesOn(b, nodes)
+		for more.graph.Stats().Events < total {
+			time.Sleep(5 * time.Millisecond)
+		}
+		b.StopTimer()
+		b.Logf("%+v", more.gossip.Stats())
+		b.StartTimer()
+	}
+}
+
+// benchNodesOn adds an empty, unsynced node that dials the first.
+func benchNodesOn(b *testing.B, nodes []*realNode) *realNode {
+	b.Helper()
+	x := &realNode{host: nodes[0].net.Host("5.0.1.1")}
+	var err error
+	if x.graph, err = eventgraph.OpenMemory(eventgraph.Config{}); err != nil {
+		b.Fatal(err)
+	}
+	if x.gossip, err = gossip.New(gossip.Config{Graph: x.graph, Limits: unlimited}); err != nil {
+		b.Fatal(err)
+	}
+	x.p2p, err = p2p.New(p2p.Config{
+		Transports: x.host.Transports("tcp"), ActiveProfiles: []string{"tcp"}, Peers: []p2p.URL{nodes[0].url},
+		OutboundConnections: -1, Protocols: []p2p.Protocol{x.gossip.Protocol()}, Features: x.gossip.Features(),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for _, run := range []func(context.Context) error{x.graph.Run, x.gossip.Run, x.p2p.Run} {
+		running.Go(func() { _ = run(ctx) })
+	}
+	b.Cleanup(func() {
+		cancel()
+		running.Wait()
+		_ = x.graph.Close()
+	})
+	return x
 }

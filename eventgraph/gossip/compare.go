@@ -62,6 +62,7 @@ func (c *conn) runCompare(ctx context.Context) error {
 func (c *conn) compare(ctx context.Context, slot eventgraph.Slot) (verdict, error) {
 	g := c.g
 	g.stats.comparisons.Add(1)
+	shown := g.cfg.Now()
 	tips, err := c.askTips(ctx, slot.String())
 	switch {
 	case ctx.Err() != nil:
@@ -99,7 +100,7 @@ func (c *conn) compare(ctx context.Context, slot eventgraph.Slot) (verdict, erro
 	rest := lacking()
 	if ctx.Err() == nil && err == nil && len(rest) > 0 && !p.only {
 		// Headers did not lead there: a slot with more tips than a request can name.
-		err = c.fetchAncestry(ctx, slot, rest, eventgraph.SourceSync)
+		err = c.fetchAncestry(ctx, slot, shown, rest, eventgraph.SourceSync)
 		rest = lacking()
 	}
 	switch {
@@ -109,6 +110,8 @@ func (c *conn) compare(ctx context.Context, slot eventgraph.Slot) (verdict, erro
 		return verdictForeign, nil
 	case len(rest) == 0:
 		return verdictMatched, nil
+	case errors.Is(err, errTurn):
+		return verdictLater, nil
 	default:
 		g.stats.failedPulls.Add(1)
 		return verdictFailed, nil

@@ -654,3 +654,24 @@ func TestOversizeBodiesInSync(t *testing.T) {
 		}
 	})
 }
+
+// Trap 11: a comparison that meets the turn of the slot asks a peer without the
+// capability for nothing that it may have forgotten; it goes on after the turn.
+func TestPullAcrossTurn_Trap11(t *testing.T) {
+	for _, capable := range []bool{true, false} {
+		bubble(t, func(t *testing.T) {
+			rest(49*time.Minute + 50*time.Second) // 10 s before the turn
+			n := newNode(t, nil)
+			l := &library{slot: testSlot, events: chain(300)}
+			newPuppet(t, n, p2p.SessionOutbound, capable, l.answer)
+			rest(15 * time.Second)
+			if got := n.graph.HasBody(testSlot, l.events[299].ID()); got != capable {
+				t.Errorf("capable %v: fetched over the turn: %v", capable, got)
+			}
+			rest(5 * time.Minute)
+			if !n.graph.HasBody(testSlot, l.events[299].ID()) || !n.gossip.Synced() {
+				t.Errorf("capable %v: never fetched", capable)
+			}
+		})
+	}
+}

@@ -27,6 +27,7 @@ type realNode struct {
 	graph  *eventgraph.Graph
 	gossip *gossip.Gossip
 	p2p    *p2p.Node
+	net    *p2ptest.Network
 	host   *p2ptest.Host
 	url    p2p.URL
 	stop   func()
@@ -36,7 +37,7 @@ type realNode struct {
 func startNode(t *testing.T, net *p2ptest.Network, number int, peers []*realNode, change func(*gossip.Config, *p2p.Config)) *realNode {
 	t.Helper()
 	name := fmt.Sprintf("5.0.0.%d", number)
-	n := &realNode{host: net.Host(name), url: p2p.MustParseURL("tcp://" + name + ":26661")}
+	n := &realNode{net: net, host: net.Host(name), url: p2p.MustParseURL("tcp://" + name + ":26661")}
 	var err error
 	if n.graph, err = eventgraph.OpenMemory(eventgraph.Config{Params: realParams}); err != nil {
 		t.Fatal(err)

@@ -73,6 +73,7 @@ const (
 	verdictForeign                 // it is of another network
 	verdictPulling                 // it has something that we are fetching
 	verdictDeferred                // it has something; another peer is being asked for it
+	verdictLater                   // it has something, but the slot turns just now
 )
 
 // Pacing of comparisons, in multiples of the settings.
@@ -289,7 +290,10 @@ func (p *plan) done(now time.Time, id p2p.ConnID, slot eventgraph.Slot, v verdic
 		return // the slot left the window meanwhile
 	}
 	pr := peer.pair(slot)
-	pr.verdict, pr.asking, pr.started = v, false, time.Time{}
+	pr.verdict, pr.asking = v, false
+	if v != verdictLater {
+		pr.started = time.Time{}
+	}
 	pr.due = p.due(now, slot)
 	switch v {
 	case verdictForeign:
@@ -348,7 +352,7 @@ func (p *plan) gate(now time.Time) (synced bool, wait time.Duration) {
 		case peer.foreign:
 		case pr.verdict == verdictMatched:
 			matched++
-		case pr.verdict == verdictPulling, pr.verdict == verdictDeferred:
+		case pr.verdict == verdictPulling, pr.verdict == verdictDeferred, pr.verdict == verdictLater:
 			// A peer that drips does not hold the gate once another one matches.
 			if d := pr.started.Add(silentTimeouts * p.timeout).Sub(now); d > 0 || p.matched.IsZero() {
 				pulling++

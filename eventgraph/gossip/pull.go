@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"hearsay/eventgraph"
 )
@@ -46,6 +47,7 @@ type puller struct {
 	tips    []eventgraph.ID                      // of the peer, that are not here; nil: it has too many to list
 	seen    map[eventgraph.ID]*eventgraph.Header // came in this exchange and are not stored; while fetch runs, its storing goroutine's
 	pending []headed                             // of seen: not yet asked for
+	shown   time.Time                            // when the peer showed the first of pending
 	only    bool                                 // headers only
 	refused int
 }
@@ -65,6 +67,9 @@ func (p *puller) pull(ctx context.Context) error {
 		own, err := p.own()
 		if err != nil {
 			return err
+		}
+		if len(p.pending) == 0 {
+			p.shown = p.g.cfg.Now()
 		}
 		page, err := p.askHeaders(ctx, p.slot, own)
 		if err != nil {
@@ -257,7 +262,7 @@ func (p *puller) request(ctx context.Context, wanted []headed, batches chan<- []
 		for i := range asked {
 			asked[i] = wanted[i].id
 		}
-		rep, err := p.askEvents(ctx, asked)
+		rep, err := p.askEvents(ctx, asked, p.shown)
 		switch {
 		case errors.Is(err, errTooLong) && n > 1:
 			p.chunk.Store(int32(max(1, n/8)))

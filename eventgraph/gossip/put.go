@@ -125,6 +125,15 @@ func mayPut(p eventgraph.Params, now time.Time, ts uint64, capable bool) bool {
 	return t-ts < uint64(margin.Milliseconds())
 }
 
+// mayAsk tells whether ids that a peer without the capability showed at learned may be
+// asked for now. Such a peer forgets at each rotation what it has shown, and strikes
+// for everything that it has forgotten (trap 11): no turn of the slot by its clock may
+// lie in between.
+func mayAsk(p eventgraph.Params, learned, now time.Time, capable bool) bool {
+	m := putMargin(p.Drift)
+	return capable || p.SlotAt(learned.Add(-m)) == p.SlotAt(now.Add(m+m/2))
+}
+
 // putMargin is how far clocks may be apart without a strike.
 func putMargin(drift time.Duration) time.Duration { return min(10*time.Second, drift/6) }
 

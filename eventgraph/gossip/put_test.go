@@ -218,3 +218,35 @@ func TestInBounds(t *testing.T) {
 		t.Error("without rotation there is no upper bound here")
 	}
 }
+
+// Trap 11: between the moment a peer without the capability showed an id and the
+// moment we ask for it, its clock (up to 10 s off) must not have turned the slot.
+func TestMayAsk_Trap11(t *testing.T) {
+	const slot = 946684800000
+	at := func(s float64) time.Time { return time.UnixMilli(int64(slot + s*1000)) }
+	for _, c := range []struct {
+		learned, now float64
+		want         bool
+	}{
+		{600, 601, true},
+		{10, 11, true},
+		{9.9, 11, false},
+		{600, 3584.9, true},
+		{600, 3585, false},
+		{3000, 3700, false},
+		{3609, 3640, false},
+		{3610, 3640, true},
+	} {
+		if got := mayAsk(testParams, at(c.learned), at(c.now), false); got != c.want {
+			t.Errorf("shown at %v s, asked at %v s: %v", c.learned, c.now, got)
+		}
+		if !mayAsk(testParams, at(c.learned), at(c.now), true) {
+			t.Error("a capable peer keeps what it has shown")
+		}
+	}
+	still := testParams
+	still.Rotation = 0
+	if !mayAsk(still, at(0), at(86400), false) {
+		t.Error("without rotation nothing is forgotten")
+	}
+}

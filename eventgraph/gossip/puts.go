@@ -22,7 +22,11 @@ type putLine struct {
 
 func (c *conn) runPuts(ctx context.Context) error {
 	l := &putLine{conn: c, slots: make(chan struct{}, maxConcurrentPuts), errs: make(chan error, 1)}
-	defer l.work.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		cancel()
+		l.work.Wait()
+	}()
 	for {
 		p, ok, overflow := c.in.take()
 		for _, id := range overflow {
@@ -168,7 +172,7 @@ func (c *conn) store(ctx context.Context, e eventgraph.Event, id eventgraph.ID, 
 		missing = c.missing(slot, &e)
 	}
 	if len(missing) > 0 {
-		if o := c.fetchParents(ctx, slot, missing); o != (outcome{}) {
+		if o := c.fetchParents(ctx, slot, e.Timestamp, missing); o != (outcome{}) {
 			return o
 		}
 	}

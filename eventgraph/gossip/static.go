@@ -52,6 +52,7 @@ func (c *conn) compareStatic(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeouts*g.cfg.RequestTimeout)
 	defer cancel()
+	shown := g.cfg.Now()
 	a := newAncestry(g.params, 0, ids, g.graph.HasStatic)
 	a.anyTime = true
 	for {
@@ -62,7 +63,7 @@ func (c *conn) compareStatic(ctx context.Context) {
 		if asked == nil {
 			break
 		}
-		rep, err := c.askEvents(ctx, asked)
+		rep, err := c.askEvents(ctx, asked, shown)
 		if err != nil || a.take(asked, rep) != nil {
 			return
 		}
