@@ -17,7 +17,7 @@ import (
 // name whatever the real host is (p2p facts, 6.3).
 const tlsName = "dark.fi"
 
-// ErrIdentity: the peer's certificate is not what the network asks for.
+// ErrIdentity says that the peer's certificate is not what the network asks for.
 var ErrIdentity = errors.New("p2p: peer certificate refused")
 
 // newIdentity makes the throw-away certificate of one dial or one listener: a
@@ -66,7 +66,7 @@ func newTLSConfig() (*tls.Config, error) {
 		ClientAuth:       tls.RequireAnyClientCert,
 		// Chains, dates and names of a self-signed certificate mean nothing. The
 		// check that matters runs in VerifyConnection, on resumed sessions as well.
-		InsecureSkipVerify:          true, //nolint:gosec // see above
+		InsecureSkipVerify:          true, // see above
 		VerifyConnection:            checkIdentity,
 		SessionTicketsDisabled:      true,
 		DynamicRecordSizingDisabled: true, // a frame leaves in as few records as it can

@@ -75,8 +75,8 @@ func (c *quicConn) Close() error {
 	}
 	if !c.ended.Load() && c.writing.Load() == 0 {
 		now := time.Now()
-		_ = c.Stream.SetReadDeadline(now) // let go of a Read
-		if c.Stream.Close() == nil && c.Stream.SetReadDeadline(now.Add(lingerTime)) == nil {
+		_ = c.SetReadDeadline(now) // let go of a Read
+		if c.Stream.Close() == nil && c.SetReadDeadline(now.Add(lingerTime)) == nil {
 			_, _ = io.CopyN(io.Discard, c.Stream, lingerBytes)
 		}
 	}

@@ -187,7 +187,7 @@ func TestQUICIdleTimeout(t *testing.T) {
 		_ = peerSocket.Close() // the host falls off the network
 		start := time.Now()
 		_, err = conn.Read(make([]byte, 1))
-		if ne, ok := errors.AsType[net.Error](err); err == nil || err == io.EOF || !ok || ne.Timeout() {
+		if ne, ok := errors.AsType[net.Error](err); err == nil || errors.Is(err, io.EOF) || !ok || ne.Timeout() {
 			t.Errorf("err = %v, which must be neither an end of stream nor one of our deadlines", err)
 		}
 		if d := time.Since(start); d < quicIdle/2 || d > 2*quicIdle {

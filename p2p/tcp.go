@@ -42,7 +42,7 @@ func listenTCP(ctx context.Context, u URL, remote func(net.Addr) URL) (*socketLi
 	if err != nil {
 		return nil, hide("listen", err)
 	}
-	tl := l.(*net.TCPListener) //nolint:forcetypeassert // by the network's name
+	tl := l.(*net.TCPListener) // by the network's name
 	return &socketListener{l: tl, url: u.WithPort(tl.Addr().(*net.TCPAddr).AddrPort().Port()), remote: remote}, nil
 }
 

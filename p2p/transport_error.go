@@ -23,10 +23,8 @@ type transportError struct {
 
 // hide wraps err, unless there is nothing to hide.
 func hide(op string, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case err == io.EOF, err == io.ErrUnexpectedEOF: //nolint:errorlint // bare ones are part of the net.Conn contract
+	switch err { //nolint:errorlint // bare ones are part of the net.Conn contract
+	case nil, io.EOF, io.ErrUnexpectedEOF:
 		return err
 	}
 	if _, ok := errors.AsType[*transportError](err); ok {

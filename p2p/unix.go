@@ -60,7 +60,7 @@ func (unixTransport) Listen(ctx context.Context, addr URL) (Listener, error) {
 		_ = l.Close()
 		return nil, hide("listen", err)
 	}
-	ul := l.(*net.UnixListener) //nolint:forcetypeassert // by the network's name
+	ul := l.(*net.UnixListener) // by the network's name
 	return &socketListener{l: ul, url: addr, remote: func(net.Addr) URL { return addr }}, nil
 }
 

@@ -31,7 +31,7 @@ type channel struct {
 	session Session
 	url     p2p.URL // canonical address; for inbound the source address
 
-	ctx   context.Context //nolint:containedctx // ends with the channel
+	ctx   context.Context // ends with the channel
 	stop  context.CancelCauseFunc
 	write chan struct{} // holds a token while nobody writes
 

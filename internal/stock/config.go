@@ -20,9 +20,10 @@ const (
 	Seed     Session = 0x08
 	Refine   Session = 0x10
 	Direct   Session = 0x20
-
-	defaultMask = Inbound | Outbound | Manual | Direct
 )
+
+// carriesGraph tells whether the event graph is spoken on such connections.
+func (s Session) carriesGraph() bool { return s&(Inbound|Outbound|Manual|Direct) != 0 }
 
 func (s Session) String() string {
 	switch s {
@@ -126,7 +127,7 @@ func New(cfg Config) *Peer {
 	cfg = cfg.withDefaults()
 	p := &Peer{
 		cfg:      cfg,
-		rand:     rand.New(rand.NewPCG(cfg.Seed, 0x73746f636b)), //nolint:gosec // replayable on purpose
+		rand:     rand.New(rand.NewPCG(cfg.Seed, 0x73746f636b)), // replayable on purpose
 		channels: map[*channel]bool{}, all: map[*channel]bool{},
 		black: map[string]bool{}, hosts: map[p2p.URL]uint64{},
 		changed: make(chan struct{}),
@@ -136,7 +137,7 @@ func New(cfg Config) *Peer {
 	return p
 }
 
-func (p *Peer) nowMS() uint64 { return uint64(p.cfg.Now().UnixMilli()) } //nolint:gosec // after 1970
+func (p *Peer) nowMS() uint64 { return uint64(p.cfg.Now().UnixMilli()) } // after 1970
 
 // notify tells waiters that something changed. p.mu is held.
 func (p *Peer) notify() {

@@ -157,7 +157,7 @@ func (f *frameReader) payload(d *dispatcher) (value any, trailing int, err error
 	}
 	b := make([]byte, 0, min(n, 1<<16))
 	buf := bytes.NewBuffer(b)
-	if _, err := io.CopyN(buf, f.r, int64(n)); err != nil { //nolint:gosec // at most sanePayload
+	if _, err := io.CopyN(buf, f.r, int64(n)); err != nil { // at most sanePayload
 		return nil, 0, &frameError{RuleUndecodable, Ban, Silent, fmt.Errorf("cut: %w", err)}
 	}
 	r := serial.NewReader(buf.Bytes())

@@ -52,8 +52,8 @@ func genesisEvent(params eventgraph.Params, ts uint64) event {
 	}
 }
 
-func (g *graph) period() uint64 { return uint64(g.params.Rotation.Milliseconds()) } //nolint:gosec // configured
-func (g *graph) drift() uint64  { return uint64(g.params.Drift.Milliseconds()) }    //nolint:gosec // configured
+func (g *graph) period() uint64 { return uint64(g.params.Rotation.Milliseconds()) } // configured
+func (g *graph) drift() uint64  { return uint64(g.params.Drift.Milliseconds()) }    // configured
 
 // slotAt is the current slot at a time (1.5).
 func (g *graph) slotAt(now uint64) uint64 {
@@ -68,11 +68,11 @@ func (g *graph) slotAt(now uint64) uint64 {
 func (g *graph) open(params eventgraph.Params, window int, now uint64) {
 	*g = graph{params: params, window: window, slots: map[uint64]*slot{}, static: map[id]event{}, reveal: map[id]bool{}}
 	first := genesisEvent(params, uint64(params.Genesis))
-	g.static[first.Header.ID()] = first
+	g.static[first.ID()] = first
 	g.current = g.slotAt(now)
 	g.load(g.current)
 	for i := 1; i < window && g.period() > 0; i++ {
-		g.load(g.current - uint64(i)*g.period()) //nolint:gosec // small
+		g.load(g.current - uint64(i)*g.period()) // small
 	}
 }
 
@@ -81,7 +81,7 @@ func (g *graph) load(ts uint64) {
 		return
 	}
 	e := genesisEvent(g.params, ts)
-	i := e.Header.ID()
+	i := e.ID()
 	g.slots[ts] = &slot{
 		ts: ts, genesis: i,
 		headers: map[id]eventgraph.Header{i: e.Header},
@@ -155,7 +155,7 @@ func (g *graph) validHeader(s *slot, h *eventgraph.Header, overlay map[id]eventg
 
 // sound is the common check of 4.3.
 func sound(e *event) bool {
-	own, seen := e.Header.ID(), map[id]bool{}
+	own, seen := e.ID(), map[id]bool{}
 	for _, p := range parents(&e.Header) {
 		if p == own || seen[p] {
 			return false
@@ -224,7 +224,7 @@ func byLayer(a, b event) int {
 	if c := cmp.Compare(a.Layer, b.Layer); c != 0 {
 		return c
 	}
-	x, y := a.Header.ID(), b.Header.ID()
+	x, y := a.ID(), b.ID()
 	return bytes.Compare(x[:], y[:])
 }
 
@@ -239,7 +239,7 @@ func (g *graph) insertBodies(ts uint64, es []event) ([]id, error) {
 	var stored []id
 	for i := range es {
 		e := &es[i]
-		eid := e.Header.ID()
+		eid := e.ID()
 		_, have := s.bodies[eid]
 		_, known := s.headers[eid]
 		if have || e.GenesisShaped() || !known || !g.full(s, e) {

@@ -106,7 +106,7 @@ func (o *ours) all() map[eventgraph.ID]eventgraph.Event {
 				o.t.Fatal(err)
 			}
 			for _, e := range page.Events {
-				m[e.Header.ID()] = e
+				m[e.ID()] = e
 			}
 			if page.Exhausted {
 				break
@@ -118,10 +118,9 @@ func (o *ours) all() map[eventgraph.ID]eventgraph.Event {
 }
 
 func (o *ours) has(e eventgraph.Event) bool {
-	_, _, err := o.graph.Find(e.Header.ID())
+	_, _, err := o.graph.Find(e.ID())
 	return err == nil
 }
-
 
 // harmless fails on everything that costs us something, and on what an unmodified
 // node would only take in silence, apart from the rules named: late replies happen.
@@ -184,8 +183,8 @@ func TestMixedPair(t *testing.T) {
 					time.Sleep(2 * time.Second)
 				}
 				for i, e := range want {
-					if !o.has(e) || !p.Has(e.Header.ID()) {
-						t.Errorf("event %d: ours %v, theirs %v", i, o.has(e), p.Has(e.Header.ID()))
+					if !o.has(e) || !p.Has(e.ID()) {
+						t.Errorf("event %d: ours %v, theirs %v", i, o.has(e), p.Has(e.ID()))
 					}
 				}
 				if got := p.Counts(); got.PutsUnsynced != 0 {
@@ -236,7 +235,7 @@ func TestOursUsesStockSeed(t *testing.T) {
 		e := publish(t, p, "hello")
 		time.Sleep(5 * time.Minute)
 		if !o.has(e) {
-			t.Errorf("ours has not found the node that the seed knows: %v; %+v %v", seed.Known(), o.node.Info(), e.Header.Timestamp)
+			t.Errorf("ours has not found the node that the seed knows: %v; %+v %v", seed.Known(), o.node.Info(), e.Timestamp)
 		}
 		if !slices.Contains(seed.Known(), p2p.MustParseURL("tcp+tls://10.0.0.2:9601")) {
 			t.Error("ours has not announced itself to the seed")
@@ -266,7 +265,7 @@ func TestLateJoiners(t *testing.T) {
 		lacks := map[string]int{}
 		for _, e := range want {
 			for name, has := range map[string]bool{
-				"ours": o.has(e), "stock": p.Has(e.Header.ID()), "late ours": lateOurs.has(e), "late stock": lateStock.Has(e.Header.ID()),
+				"ours": o.has(e), "stock": p.Has(e.ID()), "late ours": lateOurs.has(e), "late stock": lateStock.Has(e.ID()),
 			} {
 				if !has {
 					lacks[name]++
@@ -309,7 +308,7 @@ func TestRetriesNeverStrike(t *testing.T) {
 		}
 		for _, p := range stocks {
 			for i, e := range events {
-				if !p.Has(e.Header.ID()) {
+				if !p.Has(e.ID()) {
 					t.Errorf("%s lacks event %d", p.cfg.Name, i)
 				}
 			}

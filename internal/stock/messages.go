@@ -108,8 +108,8 @@ type versionMessage struct {
 	notCanonical []string
 }
 
-func (m *versionMessage) appendTo(b []byte) []byte {
-	b = serial.AppendString(b, m.nodeID)
+func (m *versionMessage) encode() []byte {
+	b := serial.AppendString(nil, m.nodeID)
 	b = serial.AppendString(b, m.app)
 	b = m.version.appendTo(b)
 	b = serial.AppendUint64(b, m.timestamp)
@@ -179,8 +179,8 @@ type putMessage struct {
 	blob  []byte
 }
 
-func appendPut(b []byte, e *eventgraph.Event) []byte {
-	return serial.AppendVarInt(e.AppendTo(b), 0)
+func encodePut(e *eventgraph.Event) []byte {
+	return serial.AppendVarInt(e.AppendTo(nil), 0)
 }
 
 type eventRep struct {
@@ -339,7 +339,7 @@ func dispatchers(session Session) map[string]*dispatcher {
 			return m
 		}},
 	}
-	if session&defaultMask == 0 {
+	if !session.carriesGraph() {
 		return m
 	}
 	put := func(r *serial.Reader) any {

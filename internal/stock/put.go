@@ -55,7 +55,7 @@ func (c *channel) handlePuts() {
 // handlePut is false where the handler ends.
 func (c *channel) handlePut(e *event, flood *[]time.Time) bool {
 	p := c.peer
-	own := e.Header.ID()
+	own := e.ID()
 	now := p.cfg.Now()
 	c.mu.Lock()
 	pace := slide(&c.puts, now, floodWindow)
@@ -93,7 +93,7 @@ func (c *channel) handlePut(e *event, flood *[]time.Time) bool {
 		return true
 	}
 	if !g.fresh(e, p.nowMS()) {
-		return c.strike(RuleFresh, "event %v, %v from the peer's clock", own, time.Duration(int64(e.Timestamp-p.nowMS()))*time.Millisecond) //nolint:gosec // for people
+		return c.strike(RuleFresh, "event %v, %v from the peer's clock", own, time.Duration(int64(e.Timestamp-p.nowMS()))*time.Millisecond) // for people
 	}
 	if ok, alive := c.fetchParents(s, e); !ok {
 		return alive
@@ -150,7 +150,7 @@ func (c *channel) fetchParents(s *slot, e *event) (ok, alive bool) {
 		reply, err := c.request(cmdEventReq, appendIDs(nil, asked), cmdEventRep, p.cfg.ConnectTimeout)
 		switch {
 		case errors.Is(err, errTimedOut):
-			c.costs(RuleUnserved, Close, "%d parents of %v", len(asked), e.Header.ID())
+			c.costs(RuleUnserved, Close, "%d parents of %v", len(asked), e.ID())
 			return false, false
 		case err != nil:
 			return false, false
@@ -164,7 +164,7 @@ func (c *channel) fetchParents(s *slot, e *event) (ok, alive bool) {
 			return false, c.strike(RuleReply, "%s", problem)
 		}
 		for _, f := range found {
-			fid := f.Header.ID()
+			fid := f.ID()
 			delete(missing, fid)
 			known[fid] = true
 			received = append(received, f)
@@ -188,7 +188,7 @@ func (c *channel) fetchParents(s *slot, e *event) (ok, alive bool) {
 		_, err = p.graph.insertBodies(s.ts, received)
 	}
 	for i := range received {
-		if _, ok := s.bodies[received[i].Header.ID()]; !ok {
+		if _, ok := s.bodies[received[i].ID()]; !ok {
 			err = errBody
 		}
 	}
@@ -206,7 +206,7 @@ func match(rep *eventRep, asked map[id]bool) ([]event, string) {
 	}
 	seen := map[id]bool{}
 	for i := range rep.events {
-		eid := rep.events[i].Header.ID()
+		eid := rep.events[i].ID()
 		if !asked[eid] {
 			return nil, "an event that was not asked for"
 		}
@@ -244,7 +244,7 @@ func (c *channel) relayLoop() {
 				return
 			}
 		}
-		c.peer.broadcast(cmdEventPut, appendPut(nil, &e), c)
+		c.peer.broadcast(cmdEventPut, encodePut(&e), c)
 	}
 }
 
@@ -324,7 +324,7 @@ func (c *channel) handleStaticPuts() {
 		}
 		put, _ := m.(putMessage)
 		e := put.event
-		own := e.Header.ID()
+		own := e.ID()
 		p.mu.Lock()
 		_, known := p.graph.static[own]
 		synced := p.synced
@@ -346,7 +346,7 @@ func (c *channel) handleStaticPuts() {
 		p.mu.Lock()
 		p.graph.static[own] = e
 		p.mu.Unlock()
-		if !p.broadcast(cmdStaticPut, appendPut(nil, &e), nil) {
+		if !p.broadcast(cmdStaticPut, encodePut(&e), nil) {
 			return
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"io"
+	"math"
 	"net"
 	"slices"
 	"strings"
@@ -107,7 +108,7 @@ func (r *raw) send(command string, payload []byte) { r.bytes(AppendFrame(nil, co
 
 func (r *raw) handshake() {
 	v := &versionMessage{app: appName, version: appVersion, connectRecv: addr("10.0.0.1")}
-	r.send(cmdVersion, v.appendTo(nil))
+	r.send(cmdVersion, v.encode())
 	r.send(cmdVerack, serial.AppendString(appVersion.appendTo(nil), appName))
 	time.Sleep(time.Second)
 }
@@ -129,7 +130,7 @@ func (r *raw) event(change func(*event)) *event {
 	return &e
 }
 
-func (r *raw) put(change func(*event)) { r.send(cmdEventPut, appendPut(nil, r.event(change))) }
+func (r *raw) put(change func(*event)) { r.send(cmdEventPut, encodePut(r.event(change))) }
 
 func randomIDs(n int) (ids []id) {
 	for i := range n {
@@ -175,7 +176,7 @@ func TestRules(t *testing.T) {
 		{"wrong magic to a slot", Outbound, func(r *raw) { r.hex("d9efb67d") }, RuleMagic, Ban, true},
 		{"wrong magic to a manual session", Manual, func(r *raw) { r.hex("d9efb67d") }, RuleMagic, Close, true},
 		{"second version", Inbound, func(r *raw) {
-			r.send(cmdVersion, (&versionMessage{app: appName, connectRecv: addr("10.0.0.1")}).appendTo(nil))
+			r.send(cmdVersion, (&versionMessage{app: appName, connectRecv: addr("10.0.0.1")}).encode())
 		}, RuleSecondHandshake, Silent, false},
 		{"bad semver", Inbound, func(r *raw) {
 			v := appVersion
@@ -223,7 +224,7 @@ func TestRules(t *testing.T) {
 		{"parent twice", Inbound, func(r *raw) { r.put(func(e *event) { e.Parents[1] = e.Parents[0] }) }, RuleFresh, Strike, false},
 		{"the genesis itself", Inbound, func(r *raw) {
 			g := genesisEvent(testParams, uint64(r.peer.Current()))
-			r.send(cmdEventPut, appendPut(nil, &g))
+			r.send(cmdEventPut, encodePut(&g))
 		}, RuleGenesisPut, Silent, false},
 		{"layer skipped", Inbound, func(r *raw) { r.put(func(e *event) { e.Layer++ }) }, RuleEvent, Strike, false},
 		{"parents never served", Inbound, func(r *raw) {
@@ -255,7 +256,7 @@ func TestRules(t *testing.T) {
 				r.put(func(e *event) { e.Content = []byte{byte(i), 1}; e.ContentHash = eventgraph.HashContent(e.Content) })
 			}
 		}, RuleFlood, Ban, true},
-		{"StaticPut with a foreign parent", Inbound, func(r *raw) { r.send(cmdStaticPut, appendPut(nil, r.event(func(e *event) { e.Parents[0] = id{9} }))) }, RuleStatic, Strike, false},
+		{"StaticPut with a foreign parent", Inbound, func(r *raw) { r.send(cmdStaticPut, encodePut(r.event(func(e *event) { e.Parents[0] = id{9} }))) }, RuleStatic, Strike, false},
 		{"129 ids", Inbound, func(r *raw) { r.send(cmdEventReq, appendIDs(nil, randomIDs(129))) }, RuleMany, Strike, false},
 		{"an id never revealed", Inbound, func(r *raw) { r.send(cmdEventReq, appendIDs(nil, randomIDs(1))) }, RuleReveal, Strike, false},
 		{"five ids never revealed", Inbound, func(r *raw) { r.send(cmdEventReq, appendIDs(nil, randomIDs(5))) }, RuleFifthStrike, Close, true},
@@ -302,7 +303,7 @@ func TestRules(t *testing.T) {
 // The handshake (p2p 3): order, time, application.
 func TestHandshakeRules(t *testing.T) {
 	verack := func(app string, v semver) []byte { return serial.AppendString(v.appendTo(nil), app) }
-	version := (&versionMessage{app: appName, version: appVersion, connectRecv: addr("10.0.0.1")}).appendTo(nil)
+	version := (&versionMessage{app: appName, version: appVersion, connectRecv: addr("10.0.0.1")}).encode()
 	for _, c := range []struct {
 		name    string
 		session Session
@@ -316,7 +317,7 @@ func TestHandshakeRules(t *testing.T) {
 			r.send(cmdVerack, verack(appName, semver{0, 5, 99, "alpha.1", "x"}))
 		}, "", 0},
 		{"other name in version only", Outbound, func(r *raw) {
-			r.send(cmdVersion, (&versionMessage{app: "other", connectRecv: addr("10.0.0.1")}).appendTo(nil))
+			r.send(cmdVersion, (&versionMessage{app: "other", connectRecv: addr("10.0.0.1")}).encode())
 			r.send(cmdVerack, verack(appName, appVersion))
 		}, "", 0},
 		{"other application", Inbound, func(r *raw) { r.send(cmdVersion, version); r.send(cmdVerack, verack("irc", appVersion)) }, RuleMismatch, Close},
@@ -402,7 +403,7 @@ func TestOldPutsAreSilent(t *testing.T) {
 		r.handshake()
 		old := r.event(nil)
 		time.Sleep(time.Hour)
-		r.send(cmdEventPut, appendPut(nil, old))
+		r.send(cmdEventPut, encodePut(old))
 		time.Sleep(time.Second)
 		clean(t, r.peer)
 		if n := r.peer.Counts(); n.PutsOld != 1 {
@@ -464,7 +465,7 @@ func TestServing(t *testing.T) {
 		if rep == nil || len(rep.events) != 4 || rep.blobs != 4 || string(rep.events[2].Content) != "b" {
 			t.Fatal(rep)
 		}
-		from := newestCursor
+		from := cursor{ts: math.MaxUint64} // the newest (5.3)
 		b := append(serial.AppendUint64(serial.AppendString(nil, slotText), from.ts), from.id[:]...)
 		r.send(cmdRangeReq, append(b, 1, 2, 0, 0, 0))
 		page, _ := take(cmdRangeRep).(*eventRep)
@@ -518,7 +519,7 @@ func TestFrameVectors(t *testing.T) {
 		{cmdPing, serial.AppendUint16(nil, 0x1234), "fbe5c7b50470696e67023412"},
 		{cmdAddr, appendAddrs(nil, []addrEntry{{addr("1.2.3.4"), 1753293550}}), "fbe5c7b504616464722101177463702b746c733a2f2f312e322e332e343a393630302fee22816800000000"},
 		{cmdVerack, serial.AppendString(appVersion.appendTo(nil), appName), "fbe5c7b50676657261636b220000000000000000050000000000000001000000000000000000076461726b697263"},
-		{cmdVersion, v.appendTo(nil), "fbe5c7b50776657273696f6e6e00076461726b69726300000000000000000500000000000000010000000000000000" +
+		{cmdVersion, v.encode(), "fbe5c7b50776657273696f6e6e00076461726b69726300000000000000000500000000000000010000000000000000" +
 			"00ee228168000000001f7463702b746c733a2f2f6c696c697468302e6461726b2e66693a393630302f011f7463702b746c733a2f2f6c696c697468302e6461726b2e66693a393630302f0000"},
 	} {
 		if got := hex.EncodeToString(AppendFrame(nil, c.command, c.payload)); got != c.want {

@@ -53,7 +53,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // accept serves a listener (p2p 4.5): one accept at a time, its transport
 // handshake included, and none while all places are taken.
 func (p *Peer) accept(ctx context.Context, l p2p.Listener) error {
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	places := make(chan struct{}, p.cfg.MaxInbound)
@@ -110,7 +110,7 @@ func (p *Peer) rotateLoop(ctx context.Context) {
 		if now < uint64(p.cfg.Params.Genesis) {
 			next = uint64(p.cfg.Params.Genesis)
 		}
-		if !sleep(ctx, time.Duration(next-now)*time.Millisecond) { //nolint:gosec // an hour
+		if !sleep(ctx, time.Duration(next-now)*time.Millisecond) { // an hour
 			return
 		}
 		p.mu.Lock()

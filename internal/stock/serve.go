@@ -1,7 +1,6 @@
 package stock
 
 import (
-	"math"
 	"slices"
 	"strconv"
 
@@ -158,11 +157,5 @@ func (s *slot) page(from cursor, backward bool, limit int) (events []event, next
 	}
 	return events, next, short && len(events) < limit
 }
-
-// newestCursor and oldestCursor are where paging starts (5.3).
-var (
-	newestCursor = cursor{ts: math.MaxUint64}
-	oldestCursor = cursor{}
-)
 
 func slotName(ts uint64) string { return strconv.FormatUint(ts, 10) }

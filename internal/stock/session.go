@@ -60,7 +60,7 @@ func (c *channel) sendVersion(timeout time.Duration) error {
 	if c.session != Inbound {
 		v.resolveRecv = &c.url
 	}
-	if err := c.send(cmdVersion, v.appendTo(nil)); err != nil {
+	if err := c.send(cmdVersion, v.encode()); err != nil {
 		return err
 	}
 	got, err := c.nextOf(cmdVerack, timeout)
@@ -82,7 +82,7 @@ func (c *channel) sendVersion(timeout time.Duration) error {
 // register adds the channel to the peers and starts its protocols.
 func (c *channel) register(wg *sync.WaitGroup) {
 	p := c.peer
-	if c.session&defaultMask != 0 {
+	if c.session.carriesGraph() {
 		p.mu.Lock()
 		// A channel that has a listener's own address never counts as a peer (p2p 5.4).
 		if c.ctx.Err() == nil && (c.session != Inbound || !slices.Contains(p.cfg.Listen, c.url)) {
@@ -91,18 +91,16 @@ func (c *channel) register(wg *sync.WaitGroup) {
 		}
 		p.mu.Unlock()
 	}
-	switch {
-	case c.session == Refine:
+	if c.session == Refine {
 		c.stop(errDone)
-		return
-	case c.session == Seed:
-		wg.Go(c.pingLoop)
-		wg.Go(c.answerPings)
-		wg.Go(c.seedExchange)
 		return
 	}
 	wg.Go(c.pingLoop)
 	wg.Go(c.answerPings)
+	if c.session == Seed {
+		wg.Go(c.seedExchange)
+		return
+	}
 	wg.Go(c.exchangeAddresses)
 	wg.Go(c.takeAddresses)
 	wg.Go(c.answerGetaddr)
@@ -161,7 +159,7 @@ func (c *channel) pingLoop() {
 func (p *Peer) random16() uint16 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return uint16(p.rand.Uint32()) //nolint:gosec // truncated on purpose
+	return uint16(p.rand.Uint32()) // truncated on purpose
 }
 
 func (c *channel) answerPings() {
@@ -335,6 +333,6 @@ func (p *Peer) Publish(content []byte) (eventgraph.Event, error) {
 	if err != nil {
 		return e, err
 	}
-	p.broadcast(cmdEventPut, appendPut(nil, &e), nil)
+	p.broadcast(cmdEventPut, encodePut(&e), nil)
 	return e, nil
 }

@@ -131,7 +131,7 @@ func TestStockLineForADay(t *testing.T) {
 		sent := map[eventgraph.ID]bool{}
 		for i := range 24 * 4 {
 			e := publish(t, peers[i%5], fmt.Sprint("message ", i))
-			sent[e.Header.ID()] = true
+			sent[e.ID()] = true
 			time.Sleep(15 * time.Minute)
 		}
 		for _, p := range peers {
@@ -196,11 +196,11 @@ func TestStaticEvents(t *testing.T) {
 		time.Sleep(time.Minute)
 		g := genesisEvent(testParams, uint64(testParams.Genesis))
 		e := event{Header: eventgraph.Header{Timestamp: 1, Layer: 1, ContentHash: eventgraph.HashContent([]byte("s"))}, Content: []byte("s")}
-		e.Parents[3] = g.Header.ID()
+		e.Parents[3] = g.ID()
 		a.mu.Lock()
-		a.graph.static[e.Header.ID()] = e
+		a.graph.static[e.ID()] = e
 		a.mu.Unlock()
-		a.broadcast(cmdStaticPut, appendPut(nil, &e), nil)
+		a.broadcast(cmdStaticPut, encodePut(&e), nil)
 		time.Sleep(time.Minute)
 		c := start(t, n, Config{Name: "10.0.0.3", Peers: []p2p.URL{addr("10.0.0.2")}})
 		time.Sleep(time.Minute)

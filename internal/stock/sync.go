@@ -198,7 +198,7 @@ func (p *Peer) syncBodies(s *slot) bool {
 		left -= len(found)
 		got = append(got, found...)
 		for i := range found {
-			delete(asked, found[i].Header.ID())
+			delete(asked, found[i].ID())
 		}
 		if len(asked) > 0 {
 			chunks = append(chunks, slices.DeleteFunc(r.chunk, func(i id) bool { return !asked[i] }))
@@ -257,7 +257,7 @@ func (p *Peer) syncStatic() bool {
 				continue
 			}
 			for i := range found {
-				if fid := found[i].Header.ID(); want[fid] {
+				if fid := found[i].ID(); want[fid] {
 					progress = true
 					delete(want, fid)
 					fetched[fid] = found[i]
@@ -282,7 +282,7 @@ func (p *Peer) syncStatic() bool {
 		case slices.ContainsFunc(parents(&e.Header), func(i id) bool { _, ok := p.graph.static[i]; return !ok }):
 			complete = false
 		default:
-			p.graph.static[e.Header.ID()] = e
+			p.graph.static[e.ID()] = e
 		}
 	}
 	return complete

@@ -280,5 +280,5 @@ func (e endpoint) Network() string { return "p2ptest" }
 func (e endpoint) String() string  { return net.JoinHostPort(e.host, strconv.Itoa(int(e.port))) }
 
 func childRand(r *rand.Rand) *rand.Rand {
-	return rand.New(rand.NewPCG(r.Uint64(), r.Uint64())) //nolint:gosec // replayable on purpose
+	return rand.New(rand.NewPCG(r.Uint64(), r.Uint64())) // replayable on purpose
 }

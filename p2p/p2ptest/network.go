@@ -184,5 +184,5 @@ func (n *Network) linkBetween(from, to string) Link {
 func (n *Network) random(from, to string, i uint64) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(from + "\x00" + to))
-	return rand.New(rand.NewPCG(n.seed^h.Sum64(), i)) //nolint:gosec // replayable on purpose
+	return rand.New(rand.NewPCG(n.seed^h.Sum64(), i)) // replayable on purpose
 }
