@@ -101,7 +101,7 @@ func TestVersionComparison(t *testing.T) {
 				n := newMemNet()
 				url, dialed := n.listenRaw(t, "5.0.0.2")
 				node := n.start(t, "5.0.0.1", func(c *Config) { c.OutboundConnections = 1 })
-				node.hosts.put(white, hostEntry{url, 1})
+				node.know(white, url, 1)
 				in := n.dialRaw(t, "5.0.0.3", node.url)
 				node.wakeSlots()
 				synctest.Wait()

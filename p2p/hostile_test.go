@@ -19,7 +19,7 @@ func hostileCase(t *testing.T, c map[string]string, policy BanPolicy) {
 			c.OutboundConnections = 1
 			c.BanPolicy = policy
 		})
-		node.hosts.put(white, hostEntry{url, 1})
+		node.know(white, url, 1)
 		in := n.dialRaw(t, "5.0.0.3", node.url)
 		node.wakeSlots()
 		synctest.Wait()

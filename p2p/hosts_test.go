@@ -31,6 +31,8 @@ func testHosts(edit func(*settings)) *hosts {
 }
 
 func (h *hosts) where(u URL) (in []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for c := range h.lists {
 		if _, ok := h.lists[c].has[u]; ok {
 			in = append(in, colourNames[c])

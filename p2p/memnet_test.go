@@ -170,3 +170,10 @@ func settle(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
+
+// know puts an address into a list of the node.
+func (n *testNode) know(c colour, u URL, lastSeen uint64) {
+	n.hosts.mu.Lock()
+	defer n.hosts.mu.Unlock()
+	n.hosts.put(c, hostEntry{u, lastSeen})
+}

@@ -78,7 +78,7 @@ func TestLogsHoldNoAddress(t *testing.T) {
 				kinds[e.Kind] = true
 			}
 		})
-		node.hosts.put(white, hostEntry{slot, 1})
+		node.know(white, slot, 1)
 		node.wakeSlots()
 		taken(t, seeds).shake()
 		s := taken(t, slots)

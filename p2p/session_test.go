@@ -110,7 +110,7 @@ func TestFirstMessages(t *testing.T) {
 			c.ExternalAddrs = []URL{external}
 			c.Peers = []URL{manualURL}
 		})
-		node.hosts.put(white, hostEntry{slotURL, 1})
+		node.know(white, slotURL, 1)
 		node.wakeSlots()
 		in := n.dialRaw(t, "5.0.0.4", node.url)
 		synctest.Wait()
@@ -148,8 +148,8 @@ func TestAddressExchange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newMemNet()
 		node := n.start(t, "5.0.0.1", func(c *Config) { c.GetaddrsMax = 20 })
-		node.hosts.put(white, hostEntry{MustParseURL("tcp://6.0.0.1:1"), 77})
-		node.hosts.put(grey, hostEntry{MustParseURL("tcp://6.0.0.2:1"), 1})
+		node.know(white, MustParseURL("tcp://6.0.0.1:1"), 77)
+		node.know(grey, MustParseURL("tcp://6.0.0.2:1"), 1)
 		p := n.dialRaw(t, "5.0.0.2", node.url)
 		p.answerPings()
 		p.shake()
@@ -290,7 +290,7 @@ func TestRefinery(t *testing.T) {
 			c.Features = map[string]uint32{"x": 1}
 			c.TimeWithNoConnections = time.Hour
 		})
-		node.hosts.put(grey, hostEntry{good, 1})
+		node.know(grey, good, 1)
 		settle(15 * time.Second)
 		p := taken(t, probes)
 		p.send(versionFrame(nil), verackFrame(nil), frame("EventGraph::TipReq", []byte{1}))
@@ -308,12 +308,12 @@ func TestRefinery(t *testing.T) {
 		}
 
 		dead := MustParseURL("tcp://5.0.0.9:9600")
-		node.hosts.put(grey, hostEntry{dead, 1})
+		node.know(grey, dead, 1)
 		settle(15 * time.Second)
 		wantIn(t, node.hosts, dead)
 
 		silent, probes := n.listenRaw(t, "5.0.0.3")
-		node.hosts.put(grey, hostEntry{silent, 1})
+		node.know(grey, silent, 1)
 		settle(15 * time.Second)
 		p = taken(t, probes)
 		p.send(versionFrame(nil))
@@ -353,8 +353,8 @@ func TestSlots(t *testing.T) {
 		a, peersA := n.listenRaw(t, "5.0.0.2")
 		dead := MustParseURL("tcp://5.0.0.9:9600")
 		node := n.start(t, "5.0.0.1", func(c *Config) { c.OutboundConnections = 3 })
-		node.hosts.put(white, hostEntry{a, 1})
-		node.hosts.put(white, hostEntry{dead, 1})
+		node.know(white, a, 1)
+		node.know(white, dead, 1)
 		node.wakeSlots()
 		synctest.Wait()
 		p := taken(t, peersA)
