@@ -9,7 +9,7 @@ import (
 	"hearsay/eventgraph"
 )
 
-// ErrConfig: a setting that makes no sense; the wrapped text says which.
+// ErrConfig is a setting that makes no sense; the wrapped text says which.
 var ErrConfig = errors.New("gossip: invalid configuration")
 
 var errNoGraph = fmt.Errorf("%w: no graph", ErrConfig)

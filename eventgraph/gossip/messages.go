@@ -30,7 +30,7 @@ const (
 // StaticName is the name of the static graph in a TipReq.
 const StaticName = "static-dag"
 
-// ErrTooMany: a well-formed list with more items than its message may carry. It
+// ErrTooMany is a well-formed list with more items than its message may carry. It
 // costs a strike in requests and the answer in replies, never the connection.
 var ErrTooMany = errors.New("gossip: too many items")
 

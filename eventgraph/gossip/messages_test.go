@@ -46,12 +46,6 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-func hexID(t testing.TB, s string) (id eventgraph.ID) {
-	t.Helper()
-	copy(id[:], unhex(t, s))
-	return id
-}
-
 // The two events of the vectors (fact sheet, section 12).
 func vectorEvents(t testing.TB) (b, world eventgraph.Event) {
 	genesis := eventgraph.DarkIRC().GenesisOf(1740787200000)

@@ -3,7 +3,7 @@ package gossip
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -31,7 +31,6 @@ type node struct {
 type faultyGraph struct {
 	*eventgraph.Graph
 	insert atomic.Pointer[func() error]
-	full   atomic.Bool // insert reports nothing stored
 }
 
 func (f *faultyGraph) Insert(ctx context.Context, slot eventgraph.Slot, events []eventgraph.Event, src eventgraph.Source) ([]eventgraph.ID, error) {
@@ -404,7 +403,7 @@ func (p *puppet) answers(id eventgraph.ID) (list []eventgraph.Result) {
 func (p *puppet) wantAnswer(e eventgraph.Event, want ...eventgraph.Result) {
 	p.t.Helper()
 	got := p.answers(e.ID())
-	if fmt.Sprint(got) != fmt.Sprint(want) {
+	if !slices.Equal(got, want) {
 		p.t.Errorf("told %v, want %v", got, want)
 	}
 }

@@ -311,6 +311,7 @@ func (p *plan) done(now time.Time, id p2p.ConnID, slot eventgraph.Slot, v verdic
 				older.due = pr.due
 			}
 		}
+	default:
 	}
 }
 

@@ -156,7 +156,7 @@ func (p *puller) sift(page []eventgraph.Header) ([]headed, error) {
 				if p.seen[parent].Layer >= h.Layer {
 					return nil, errBadHeaders
 				}
-			case !g.graph.HasBody(p.slot, parent) && !(p.only && g.graph.HasHeader(p.slot, parent)):
+			case !g.graph.HasBody(p.slot, parent) && (!p.only || !g.graph.HasHeader(p.slot, parent)):
 				return nil, errBadHeaders // sorted by layer, so a parent would have been seen
 			}
 		}

@@ -185,7 +185,7 @@ func TestMayPutNeverStruck_DS19(t *testing.T) {
 	for _, stampSkew := range []int64{-10000, -5000, 0, 5000, 10000} { // author against us
 		for _, skew := range []int64{-9999, -1, 0, 1, 9999} { // receiver against us
 			for age := int64(0); age < 2*hourMS; age += 137 {
-				now := int64(slot + 1000 + age)
+				now := slot + 1000 + age
 				ts := int64(slot+1000) + stampSkew
 				if ts < slot {
 					continue

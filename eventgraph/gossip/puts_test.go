@@ -630,10 +630,10 @@ func TestOversizeEventCostsNothing(t *testing.T) {
 		for _, size := range []int{eventgraph.DefaultMaxContent, eventgraph.DefaultMaxContent + 1, 1 << 20} {
 			e := n.child(string(make([]byte, size)))
 			p.put(e)
-			switch {
-			case size == eventgraph.DefaultMaxContent:
+			switch size {
+			case eventgraph.DefaultMaxContent:
 				p.wantAnswer(e, eventgraph.HasInserted)
-			case size == 1<<20:
+			case 1 << 20:
 				p.wantAnswer(e) // not even read
 			default:
 				p.wantAnswer(e, eventgraph.NackInvalid)

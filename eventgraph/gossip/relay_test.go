@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -275,7 +276,7 @@ func TestOutboxBounds(t *testing.T) {
 	var err error
 	b.push(outPut{article: article(1), own: true, written: func(e error) { err = e }})
 	b.close()
-	if err != errGone || b.push(outPut{own: true}) != 1 || len(b.own) != 0 {
+	if !errors.Is(err, errGone) || b.push(outPut{own: true}) != 1 || len(b.own) != 0 {
 		t.Errorf("closed: %v", err)
 	}
 
