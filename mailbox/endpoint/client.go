@@ -146,7 +146,7 @@ func (c *Client) viaTLS(ctx context.Context, b []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer raw.Close()
+	defer func() { _ = raw.Close() }() // the answer is what was read
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	defer stop()
 	t := tls.Client(raw, c.tls)

@@ -64,7 +64,7 @@ func openKey(path string, size int, create bool) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s cannot be opened: %w", ErrKeyFile, name, errors.Unwrap(err))
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrKeyFile, name, err)
@@ -130,7 +130,7 @@ func WriteOwnerOnly(path string, b []byte) (err error) {
 	if err != nil {
 		return fail(err)
 	}
-	defer dir.Close()
+	defer func() { _ = dir.Close() }() // synced below
 	if err = dir.Sync(); err != nil {
 		return fail(err)
 	}

@@ -284,8 +284,10 @@ func TestSameLease(t *testing.T) {
 	if c.LeaseID == a.LeaseID || !slices.Equal(texts(t, c), []string{"later"}) {
 		t.Errorf("other set: %q", texts(t, c))
 	}
-	if !r.ackRows("bob", a.LeaseID, ids(a)...) || !r.ackRows("bob", a.LeaseID, ids(a)...) {
-		t.Error("a repeated acknowledgement was not answered alike")
+	for range 2 {
+		if !r.ackRows("bob", a.LeaseID, ids(a)...) {
+			t.Error("a repeated acknowledgement was not answered alike")
+		}
 	}
 	if d := r.lease("bob", t1, t2); d.Serving {
 		t.Error("an acknowledged lease was returned")

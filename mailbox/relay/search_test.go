@@ -178,7 +178,7 @@ func search(depth int, limits Limits, sabotage func(*world)) (int, error) {
 	}{{"one", t1}, {"two", t1}, {"three", t2}} {
 		resp, err := call(r, "alice", mailbox.Request{Deposit: &mailbox.Deposit{Envelope: envelope(d.token, d.text)}})
 		if err != nil || !resp.Deposit.Accepted {
-			return 0, fmt.Errorf("deposit: %v", err)
+			return 0, fmt.Errorf("deposit: %w", err)
 		}
 		w.present[d.text] = true
 	}

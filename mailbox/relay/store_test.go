@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"slices"
 
@@ -58,7 +59,7 @@ func (t *mapTxn) Scan(sc kv.Scan, fn func(k, v []byte) error) error {
 		if sc.Start != nil && (!sc.Reverse && k < string(sc.Start) || sc.Reverse && k > string(sc.Start)) {
 			continue
 		}
-		if err := fn([]byte(k), []byte(t.m[k])); err == kv.ErrStop {
+		if err := fn([]byte(k), []byte(t.m[k])); errors.Is(err, kv.ErrStop) {
 			return nil
 		} else if err != nil {
 			return err
