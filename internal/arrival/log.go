@@ -16,6 +16,9 @@ import (
 var (
 	// ErrNotFound: no such row.
 	ErrNotFound = errors.New("arrival: no such row")
+	// ErrBusy: the disk is too full for new rows; what was given can be given again.
+	ErrBusy = kv.ErrDiskFull
+
 	errKind     = errors.New("unknown kind")
 )
 
@@ -49,6 +52,8 @@ type Row struct {
 	Event eventgraph.ID   // the event, or the newest generation; null while there is none
 	ID    ID              // logical id or mailbox message id; zero for a foreign event
 	Hash  [32]byte        // content hash of Event
+	// Position is an own message's place in the queue, for as long as it is there.
+	Position uint64
 
 	generations []generation // older ones of an own message, oldest first; the aliases of a mailbox message
 }
@@ -60,6 +65,20 @@ type generation struct {
 
 // Time is At as a time.
 func (r *Row) Time() time.Time { return time.UnixMilli(r.At) }
+
+// Events are the events that the row stands for, the newest first. Only some of them
+// may be in the graph.
+func (r *Row) Events() (ids []eventgraph.ID) {
+	if !r.Event.IsNull() {
+		ids = append(ids, r.Event)
+	}
+	for _, g := range slices.Backward(r.generations) {
+		if !g.event.IsNull() {
+			ids = append(ids, g.event)
+		}
+	}
+	return ids
+}
 
 // A Log is the durable order of arrival. Its methods may be called from any goroutine;
 // those that take a kv.Txn belong to a transaction of the same store.
@@ -191,14 +210,14 @@ func (w *writes) remove(m *meta, row *Row) {
 	m.rows--
 }
 
-// AppendOwn adds an accepted message, in the transaction that enqueues it.
-func (l *Log) AppendOwn(tx kv.Txn, id ID, accepted time.Time) error {
+// AppendOwn adds an accepted message, in the transaction that enqueues it at position.
+func (l *Log) AppendOwn(tx kv.Txn, id ID, position uint64, accepted time.Time) error {
 	m, err := readMeta(tx)
 	if err != nil {
 		return err
 	}
 	w := writes{tx: tx}
-	w.append(&m, &Row{Kind: Own, At: accepted.UnixMilli(), ID: id})
+	w.append(&m, &Row{Kind: Own, At: accepted.UnixMilli(), ID: id, Position: position})
 	w.set(key(tableMeta), m.encode())
 	return w.err
 }
@@ -339,33 +358,35 @@ var (
 // MaxIngest bounds the arrivals of one Ingest.
 const MaxIngest = 512
 
-// Ingest adds arrivals of the graph, in their order, each once, and moves the graph's
-// cursor past them in the same transaction. Generations of own messages and events
-// that a mailbox brought first are recognised and add nothing. shown decides whether an
-// event is a message at all: what is not is passed over.
+// errNothing rolls back a transaction that turned out to have nothing to write.
+var errNothing = errors.New("arrival: nothing to commit")
+
+// Ingest adds arrivals of the graph, in their order, each once however often it is
+// given, and moves the graph's cursor past them in the same transaction. Generations of
+// own messages and events that a mailbox brought first are recognised and add nothing.
+// shown decides whether an event is a message at all: what is not is passed over, and
+// can be given again when it is. Where nothing is new, nothing is written.
 func (l *Log) Ingest(arrivals []eventgraph.Arrival, shown func(*eventgraph.Arrival) bool) error {
-	if len(arrivals) == 0 {
-		return nil
-	}
 	if len(arrivals) > MaxIngest {
 		return fmt.Errorf("arrival: %d arrivals at once, at most %d", len(arrivals), MaxIngest)
 	}
-	defer l.Notify()
-	return l.store.Update(opIngest, func(tx kv.Txn) error {
+	fresh := make([]*eventgraph.Arrival, 0, len(arrivals))
+	var last eventgraph.Seq
+	for i := range arrivals {
+		if last = max(last, arrivals[i].Seq); shown(&arrivals[i]) {
+			fresh = append(fresh, &arrivals[i])
+		}
+	}
+	err := l.store.Update(opIngest, func(tx kv.Txn) error {
 		m, err := readMeta(tx)
 		if err != nil {
 			return err
 		}
+		before := m
+		m.graph = max(m.graph, last)
 		w := writes{tx: tx}
-		for i := range arrivals {
-			a := &arrivals[i]
-			if a.Seq <= m.graph {
-				continue
-			}
-			m.graph = a.Seq
-			if !shown(a) {
-				continue
-			}
+		changed := false
+		for _, a := range fresh {
 			id := a.Event.Header.ID()
 			known, err := readSeq(tx, key(tableEvent, id[:]))
 			if err != nil {
@@ -374,6 +395,7 @@ func (l *Log) Ingest(arrivals []eventgraph.Arrival, shown func(*eventgraph.Arriv
 			if known != 0 {
 				continue
 			}
+			changed = true
 			if mailed, err := l.mailed(&w, &a.Event, id); err != nil {
 				return err
 			} else if mailed {
@@ -381,9 +403,17 @@ func (l *Log) Ingest(arrivals []eventgraph.Arrival, shown func(*eventgraph.Arriv
 			}
 			w.append(&m, &Row{Kind: Foreign, At: a.Time.UnixMilli(), Slot: a.Slot, Event: id, Hash: a.Event.ContentHash})
 		}
+		if !changed && m == before {
+			return errNothing
+		}
 		w.set(key(tableMeta), m.encode())
 		return w.err
 	})
+	if errors.Is(err, errNothing) {
+		return nil
+	}
+	l.Notify()
+	return err
 }
 
 // mailed recognises an event whose content a mailbox brought first.
@@ -497,9 +527,9 @@ func (l *Log) find(k []byte) (row Row, err error) {
 const pruneBatch = 256
 
 // Prune removes at most a batch of rows whose newest event lies in a slot before
-// oldest, and tells whether more may be left. A message that is still queued stays:
-// keep says so by its logical id.
-func (l *Log) Prune(oldest eventgraph.Slot, keep func(tx kv.Reader, id ID) (bool, error)) (more bool, err error) {
+// oldest, and tells whether more may be left. An own message that is still queued stays:
+// keep says so. Where nothing is due, nothing is written.
+func (l *Log) Prune(oldest eventgraph.Slot, keep func(tx kv.Reader, row *Row) (bool, error)) (more bool, err error) {
 	err = l.store.Update(opPrune, func(tx kv.Txn) error {
 		more = false
 		var due []Seq
@@ -530,7 +560,7 @@ func (l *Log) Prune(oldest eventgraph.Slot, keep func(tx kv.Reader, id ID) (bool
 				return err
 			}
 			if row.Kind == Own {
-				stay, err := keep(tx, row.ID)
+				stay, err := keep(tx, &row)
 				if err != nil {
 					return err
 				}
@@ -542,8 +572,14 @@ func (l *Log) Prune(oldest eventgraph.Slot, keep func(tx kv.Reader, id ID) (bool
 			removed++
 		}
 		more = more && removed > 0
+		if removed == 0 {
+			return errNothing
+		}
 		w.set(key(tableMeta), m.encode())
 		return w.err
 	})
+	if errors.Is(err, errNothing) {
+		err = nil
+	}
 	return more, err
 }

@@ -140,7 +140,7 @@ func (r *rig) check() {
 func TestOrder(t *testing.T) {
 	r := newRig(t)
 	ids := r.arrive(2000, "b", "a")
-	r.tx(func(tx kv.Txn) error { return r.AppendOwn(tx, ID{1}, time.UnixMilli(77)) })
+	r.tx(func(tx kv.Txn) error { return r.AppendOwn(tx, ID{1}, 1, time.UnixMilli(77)) })
 	ids = append(ids, r.arrive(1000, "late, of an older slot")...)
 	r.reopen()
 	if c, err := r.Cursor(); c != 3 || err != nil {
@@ -179,7 +179,7 @@ func TestOrder(t *testing.T) {
 func TestOwn(t *testing.T) {
 	r := newRig(t)
 	id := ID{7}
-	r.tx(func(tx kv.Txn) error { return r.AppendOwn(tx, id, time.UnixMilli(42)) })
+	r.tx(func(tx kv.Txn) error { return r.AppendOwn(tx, id, 1, time.UnixMilli(42)) })
 	one, two := event(1000, "sealed once"), event(2000, "sealed twice")
 	r.tx(func(tx kv.Txn) error { return r.OwnGeneration(tx, id, 1000, &one) })
 	r.arrive(1000, "sealed once")
@@ -206,7 +206,7 @@ func TestOwn(t *testing.T) {
 func TestCancel(t *testing.T) {
 	r := newRig(t)
 	r.tx(func(tx kv.Txn) error {
-		return errors.Join(r.AppendOwn(tx, ID{1}, time.Now()), r.AppendOwn(tx, ID{2}, time.Now()))
+		return errors.Join(r.AppendOwn(tx, ID{1}, 1, time.Now()), r.AppendOwn(tx, ID{2}, 1, time.Now()))
 	})
 	ev := event(1000, "out")
 	r.tx(func(tx kv.Txn) error { return r.OwnGeneration(tx, ID{2}, 1000, &ev) })
@@ -216,7 +216,7 @@ func TestCancel(t *testing.T) {
 	if rows := r.rows(); len(rows) != 1 || rows[0].ID != (ID{2}) {
 		t.Errorf("rows %v", rows)
 	}
-	r.tx(func(tx kv.Txn) error { return r.AppendOwn(tx, ID{3}, time.Now()) })
+	r.tx(func(tx kv.Txn) error { return r.AppendOwn(tx, ID{3}, 1, time.Now()) })
 	if last, _ := r.Last(); last != 3 {
 		t.Errorf("number %d was used again", last)
 	}
@@ -263,14 +263,14 @@ func TestPrune(t *testing.T) {
 	r.arrive(2000, "new")
 	for i := range 3 {
 		id := ID{byte(i + 1)}
-		r.tx(func(tx kv.Txn) error { return r.AppendOwn(tx, id, time.Now()) })
+		r.tx(func(tx kv.Txn) error { return r.AppendOwn(tx, id, 1, time.Now()) })
 		if i < 2 {
 			ev := event(1000, fmt.Sprint("own", i))
 			r.tx(func(tx kv.Txn) error { return r.OwnGeneration(tx, id, 1000, &ev) })
 		}
 	}
 	r.tx(func(tx kv.Txn) error { _, err := r.AppendMail(tx, ID{9}, [32]byte{1}); return err })
-	more, err := r.Prune(2000, func(_ kv.Reader, id ID) (bool, error) { return id == ID{2}, nil })
+	more, err := r.Prune(2000, func(_ kv.Reader, row *Row) (bool, error) { return row.ID == ID{2}, nil })
 	if err != nil || more {
 		t.Fatalf("more %t, %v", more, err)
 	}
@@ -287,7 +287,7 @@ func TestPrune(t *testing.T) {
 // TestGenerationsAreBounded: an own row remembers at most so many.
 func TestGenerationsAreBounded(t *testing.T) {
 	r := newRig(t)
-	r.tx(func(tx kv.Txn) error { return r.AppendOwn(tx, ID{1}, time.Now()) })
+	r.tx(func(tx kv.Txn) error { return r.AppendOwn(tx, ID{1}, 1, time.Now()) })
 	var first, last eventgraph.Event
 	for i := range maxGenerations + 2 {
 		ev := event(eventgraph.Slot(1000*(i+1)), fmt.Sprint(i))

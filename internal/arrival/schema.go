@@ -66,6 +66,7 @@ func (r *Row) encode() []byte {
 	b = append(b, r.Event[:]...)
 	b = append(b, r.ID[:]...)
 	b = append(b, r.Hash[:]...)
+	b = serial.AppendUint64(b, r.Position)
 	b = serial.AppendVarInt(b, uint64(len(r.generations)))
 	for _, g := range r.generations {
 		b = append(b, g.event[:]...)
@@ -82,6 +83,7 @@ func (r *Row) decode(v []byte) error {
 		copy(r.Event[:], rd.Take(32))
 		copy(r.ID[:], rd.Take(16))
 		copy(r.Hash[:], rd.Take(32))
+		r.Position = rd.Uint64()
 		n := rd.Count(maxGenerations, 64)
 		for range n {
 			var g generation
