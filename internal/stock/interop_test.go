@@ -459,3 +459,82 @@ func TestBurstsArePaced(t *testing.T) {
 		harmless(t, nil, append(sources, sink)...)
 	})
 }
+
+// DS-80 over real sockets and their handshakes, in both directions.
+func TestMixedPairOverSockets(t *testing.T) {
+	for _, listen := range []string{"tcp://127.0.0.1:0", "tcp+tls://127.0.0.1:0", "quic://127.0.0.1:0", "unix://" + t.TempDir() + "/s"} {
+		for _, oursDials := range []bool{true, false} {
+			url := p2p.MustParseURL(listen)
+			t.Run(fmt.Sprintf("%s,oursDials=%v", url.Scheme(), oursDials), func(t *testing.T) {
+				pairOverSockets(t, url, oursDials)
+			})
+		}
+	}
+}
+
+func pairOverSockets(t *testing.T, url p2p.URL, oursDials bool) {
+	params := testParams
+	params.Genesis = eventgraph.Slot(time.Now().Truncate(24 * time.Hour).UnixMilli())
+	params.Rotation = 0 // the hour may turn
+	graph, err := eventgraph.OpenMemory(eventgraph.Config{Params: params})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := gossip.New(gossip.Config{Graph: graph, SkipSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheme := url.Scheme()
+	p := New(Config{Name: "stock", Params: params, SkipSync: true, Transport: p2p.DefaultTransports(p2p.TransportConfig{})[scheme]})
+	cfg := p2p.Config{
+		ActiveProfiles: []string{scheme}, OutboundConnections: -1, Localnet: true,
+		Protocols: []p2p.Protocol{g.Protocol()}, Features: g.Features(),
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer func() {
+		cancel()
+		wg.Wait()
+		if err := graph.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if oursDials {
+		l, err := p.cfg.Transport.Listen(ctx, url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() { _ = p.accept(ctx, l) })
+		cfg.Peers = []p2p.URL{l.Addr()}
+	} else {
+		cfg.Inbound = []p2p.URL{url}
+	}
+	node, err := p2p.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wg.Go(func() { _ = node.Run(ctx) })
+	wg.Go(func() { _ = g.Run(ctx) })
+	if !oursDials {
+		<-node.Listening()
+		wg.Go(func() { _ = p.Dial(ctx, node.ListenAddrs()[0], Outbound) })
+	}
+	eventually := func(what string, ok func() bool) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: not in 20 s; %v", what, p.Violations())
+			}
+		}
+	}
+	eventually("connection", func() bool { return p.Conns() == 1 && len(node.Peers()) == 1 })
+	theirs := publish(t, p, "theirs")
+	eventually("their event", func() bool { _, _, err := graph.Find(theirs.ID()); return err == nil })
+	eventually("a way back", func() bool { return g.PutTargets() == 1 })
+	mine, err := graph.Publish(ctx, []byte("mine"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually("our event", func() bool { return p.Has(mine.ID()) })
+	harmless(t, nil, p)
+}
