@@ -19,7 +19,7 @@ var (
 	// ErrBusy: the disk is too full for new rows; what was given can be given again.
 	ErrBusy = kv.ErrDiskFull
 
-	errKind     = errors.New("unknown kind")
+	errKind = errors.New("unknown kind")
 )
 
 // maxGenerations bounds the generations that one own row remembers: the newest ones.
