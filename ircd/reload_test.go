@@ -78,6 +78,14 @@ func TestReloadRemovesSecret(t *testing.T) {
 		if len(h.outbox.queue) != 2 {
 			t.Errorf("%d accepted", len(h.outbox.queue))
 		}
+		// Configured as a public channel, on purpose, it is one.
+		h.apply(Settings{Channels: []Channel{{Name: "#Secret"}}})
+		a.got()
+		want(t, a.do("PRIVMSG #secret :public"))
+		if m := h.outbox.queue[2].m; m.to != (privmsg.Sealed{Kind: privmsg.Public, Name: "#Secret"}) {
+			t.Errorf("went to %q", m.to.Name)
+		}
+		h.outbox.queue = h.outbox.queue[:2]
 		// With the key again it works again, the queued message too.
 		h.apply(ours)
 		wantPart(t, a.got(), "nobody can read this", "nor this")
