@@ -36,7 +36,9 @@ func (t *tracked) follow(pos Position, gens []eventgraph.ID, active eventgraph.I
 	for _, id := range gens {
 		t.gens[id] = true
 	}
-	t.active = active
+	if t.active = active; t.tooOld != active {
+		t.tooOld = eventgraph.NullID // of a superseded one: stale
+	}
 }
 
 // put notes that a generation goes out on conn.
@@ -63,7 +65,7 @@ func (t *tracked) status(s eventgraph.Status, conn ConnID) bool {
 	switch {
 	case s.Result.Has():
 		return t.ack(s.ID)
-	case s.Result == eventgraph.NackTooOld && s.ID == t.active:
+	case s.Result == eventgraph.NackTooOld && s.ID == t.active && s.ID != t.tooOld:
 		t.tooOld = s.ID
 		return true
 	}
@@ -103,7 +105,9 @@ func (t *tracked) origin(p eventgraph.ID) eventgraph.ID {
 	return t.active
 }
 
+// ack tells whether id is the first evidence: there is nothing to do for more of it.
 func (t *tracked) ack(id eventgraph.ID) bool {
+	first := t.acked == eventgraph.NullID
 	t.acked = id
-	return true
+	return first
 }
