@@ -88,9 +88,12 @@ func Example_sensors() {
 		fmt.Println("refused:", err)
 	}
 
-	var cursor eventgraph.Seq // kept on disk in a real program
-	var sum, n int32
-	for a, err := range g.Subscribe(ctx, cursor) {
+	// What a real program keeps on disk, and hands to Subscribe when it starts again.
+	var state struct {
+		cursor eventgraph.Seq
+		sum, n int32
+	}
+	for a, err := range g.Subscribe(ctx, state.cursor) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -98,9 +101,9 @@ func Example_sensors() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		sum, n, cursor = sum+r.milli, n+1, a.Seq
-		fmt.Printf("station %d: mean %.2f°\n", r.station, float64(sum)/float64(n)/1000)
-		if a.Seq == g.Last() {
+		state.sum, state.n, state.cursor = state.sum+r.milli, state.n+1, a.Seq
+		fmt.Printf("station %d: mean %.2f°\n", r.station, float64(state.sum)/float64(state.n)/1000)
+		if state.cursor == g.Last() {
 			break // a real program goes on waiting
 		}
 	}

@@ -57,7 +57,7 @@ func TestPageProperties(t *testing.T) {
 				rt.Fatalf("%d events on a page of %d", len(p.Events), limit)
 			}
 			got = append(got, ids(p.Events)...)
-			if n := len(p.Events); n > 0 && n == limit && !(p.Next == Cursor{p.Events[n-1].Timestamp, p.Events[n-1].ID()}) {
+			if n := len(p.Events); n > 0 && n == limit && p.Next != (Cursor{p.Events[n-1].Timestamp, p.Events[n-1].ID()}) {
 				rt.Fatal("the cursor of a full page is its last event")
 			}
 			if p.Exhausted {

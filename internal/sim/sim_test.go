@@ -33,7 +33,7 @@ func simulate(t *testing.T, cfg Config) {
 
 // Twelve nodes for a week. Heartbeats every minute and tip exchanges every two minutes
 // instead of 30 s and 60 s: half the frames, and healing is slower, not different.
-func TestWeek(t *testing.T) {
+func TestSimWeek(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes about a minute")
 	}
@@ -46,7 +46,7 @@ func TestWeek(t *testing.T) {
 
 // Stock peers among ours for three days, clocks within 10 s of each other: whatever goes
 // wrong around them, they never strike, close or ban us, and ours converge.
-func TestMixed(t *testing.T) {
+func TestSimMixed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
@@ -58,9 +58,9 @@ func TestMixed(t *testing.T) {
 }
 
 // Fifty nodes for a month: HEARSAY_SIM_LONG=1, or the Taskfile's target.
-func TestMonth(t *testing.T) {
+func TestSimMonth(t *testing.T) {
 	if os.Getenv("HEARSAY_SIM_LONG") == "" {
-		t.Skip("set HEARSAY_SIM_LONG=1: takes most of an hour")
+		t.Skip("set HEARSAY_SIM_LONG=1: takes about half an hour")
 	}
 	simulate(t, Config{
 		Seed: seed(t, 3), Nodes: 50, Duration: 30 * 24 * time.Hour, Rest: 3 * time.Hour,
