@@ -1,7 +1,6 @@
 package ircd
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"time"
@@ -56,7 +55,7 @@ var commands = map[string]command{
 }
 
 // dispatch handles one line of c, whose reader waits on c.resume.
-func (s *Server) dispatch(ctx context.Context, c *client, text string) {
+func (s *Server) dispatch(c *client, text string) {
 	if c.gone || !c.open {
 		c.resume <- nil
 		return

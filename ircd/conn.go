@@ -18,7 +18,7 @@ type job func(ctx context.Context) event
 
 // serve runs one connection: it returns when both of its goroutines have ended.
 func (s *Server) serve(ctx context.Context, conn net.Conn, tlsConfig *tls.Config) {
-	defer conn.Close()
+	defer conn.Close() //nolint:errcheck // what was to be written is written, or never will be
 	if tlsConfig != nil {
 		// Here, not in the accept loop: a stalled handshake delays nobody (T27).
 		tc := tls.Server(conn, tlsConfig)
@@ -91,7 +91,7 @@ func readReason(err error) string {
 // write empties the send queue until it is closed, then lets the client read its last
 // words and ends the reader.
 func (s *Server) write(c *client) {
-	defer c.conn.Close()
+	defer c.conn.Close() //nolint:errcheck // serve says why
 	for {
 		chunk, last := c.queue.take()
 		if len(chunk) > 0 {
@@ -101,8 +101,8 @@ func (s *Server) write(c *client) {
 			}
 			c.conn.SetWriteDeadline(time.Now().Add(timeout)) //nolint:errcheck // a dead connection fails the write
 			if _, err := c.conn.Write(chunk); err != nil {
-				c.queue.close() // nobody reads this: more would only pile up
-				c.conn.SetReadDeadline(time.Now())
+				c.queue.close()                    // nobody reads this: more would only pile up
+				c.conn.SetReadDeadline(time.Now()) //nolint:errcheck // closed next
 				return
 			}
 			if c.queue.written(len(chunk)) {

@@ -1,7 +1,6 @@
 package ircd
 
 import (
-	"slices"
 	"time"
 
 	"hearsay/eventgraph"
@@ -175,7 +174,8 @@ func (s *Server) trim(cv *conversation, n int) {
 	for i := range cv.log[:n] {
 		s.charge(cv, -cv.log[i].size())
 	}
-	cv.log = slices.Delete(cv.log, 0, n)
+	clear(cv.log[:n])
+	cv.log = cv.log[n:] // the front is let go when append moves the log
 	cv.base += n
 	for _, m := range cv.members {
 		m.next = max(m.next, cv.base)

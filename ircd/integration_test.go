@@ -34,7 +34,7 @@ func TestOnRealGraphs(t *testing.T) {
 			}
 			h := &harness{t: t, server: s, lis: newPipeListener()}
 			s.AddListener(h.lis)
-			go s.Run(ctx) //nolint:errcheck // ends with ctx
+			go s.Run(ctx)
 			synctest.Wait()
 			return h
 		}

@@ -70,7 +70,7 @@ func (m *Message) Conversation() string { return m.to.Name }
 const messageWord = "[message]"
 
 // Format writes a fixed word for every verb.
-func (Message) Format(f fmt.State, _ rune) { io.WriteString(f, messageWord) }
+func (Message) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, messageWord) }
 
 // MarshalText gives the same word to JSON and its kin.
 func (Message) MarshalText() ([]byte, error) { return []byte(messageWord), nil }

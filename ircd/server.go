@@ -139,7 +139,7 @@ func (s *Server) Listen(ctx context.Context) error {
 		nl, err := new(net.ListenConfig).Listen(ctx, "tcp", l.Address)
 		if err != nil {
 			for _, o := range opened {
-				o.Close()
+				_ = o.Close() // the error to report is the other one
 			}
 			return fmt.Errorf("ircd: listen: %w", err)
 		}
@@ -184,7 +184,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.startFeed(ctx, fail)
 	s.loop(ctx)
 	for _, l := range listeners {
-		l.Close()
+		_ = l.Close() // accept has closed it already
 	}
 	close(s.done)
 	s.wg.Wait()
@@ -216,7 +216,7 @@ func (s *Server) handle(ctx context.Context, ev event) {
 	case evOpen:
 		s.open(ev.c)
 	case evLine:
-		s.dispatch(ctx, ev.c, ev.line)
+		s.dispatch(ev.c, ev.line)
 	case evGone:
 		s.drop(ev.c, ev.reason)
 	case evDrained:
@@ -256,7 +256,7 @@ func (s *Server) post(ev event) bool {
 // accept takes connections until l is closed. An error of one connection does not end
 // it; only a listener that fails by itself does.
 func (s *Server) accept(ctx context.Context, l listener) error {
-	stop := context.AfterFunc(ctx, func() { l.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
 	pause := 5 * time.Millisecond
 	for {
@@ -295,7 +295,7 @@ func refuse(conn net.Conn, plain bool) {
 		conn.SetWriteDeadline(time.Now().Add(10 * time.Millisecond)) //nolint:errcheck // closed next
 		conn.Write([]byte("ERROR :Too many connections\r\n"))        //nolint:errcheck // closed next
 	}
-	conn.Close()
+	_ = conn.Close() // nothing of ours is in it
 }
 
 // tick looks at timeouts and at the network.

@@ -134,7 +134,7 @@ func (b *Box) OpenText(field string) ([]byte, Nonce, error) {
 }
 
 // Format writes a fixed word for every verb.
-func (*Box) Format(f fmt.State, _ rune) { io.WriteString(f, boxWord) }
+func (*Box) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, boxWord) }
 
 // MarshalText gives the same word to JSON and its kin.
 func (*Box) MarshalText() ([]byte, error) { return []byte(boxWord), nil }

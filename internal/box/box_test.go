@@ -239,7 +239,7 @@ func TestKeysNeverPrint(t *testing.T) {
 	for name, key := range map[string][]byte{"secret": k.b[:], "public": o.Public.b[:], "K": b.k[:]} {
 		for _, form := range []string{
 			hex.EncodeToString(key), strings.ToUpper(hex.EncodeToString(key)), base58.Encode(key), string(key),
-			strings.Trim(fmt.Sprint(key[:8]), "[]"), strings.Trim(fmt.Sprintf("%#v", key[:8]), "[]byte{}"),
+			strings.Trim(fmt.Sprintf("%v", key[:8]), "[]"), strings.Trim(fmt.Sprintf("%#v", key[:8]), "[]byte{}"),
 		} {
 			if strings.Contains(out.String(), form) {
 				t.Errorf("%s found in output as %q", name, form)

@@ -95,7 +95,7 @@ const (
 )
 
 // Format writes a fixed word for every verb.
-func (SecretKey) Format(f fmt.State, _ rune) { io.WriteString(f, secretWord) }
+func (SecretKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, secretWord) }
 
 // MarshalText gives the same word to JSON and its kin.
 func (SecretKey) MarshalText() ([]byte, error) { return []byte(secretWord), nil }
@@ -104,7 +104,7 @@ func (SecretKey) MarshalText() ([]byte, error) { return []byte(secretWord), nil 
 func (SecretKey) LogValue() slog.Value { return slog.StringValue(secretWord) }
 
 // Format writes a fixed word for every verb.
-func (PublicKey) Format(f fmt.State, _ rune) { io.WriteString(f, publicWord) }
+func (PublicKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, publicWord) }
 
 // MarshalText gives the same word to JSON and its kin.
 func (PublicKey) MarshalText() ([]byte, error) { return []byte(publicWord), nil }

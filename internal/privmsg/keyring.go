@@ -129,6 +129,7 @@ func (k *Keyring) Lookup(name string) (kind Kind, spelling string, print box.Fin
 				return Contact, c.label, c.box.Fingerprint(), true
 			}
 		}
+	case Public: // is in no keyring
 	}
 	return Public, name, box.Fingerprint{}, strings.HasPrefix(name, "#")
 }

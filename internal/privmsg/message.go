@@ -49,7 +49,7 @@ func Decode(content []byte) (Message, error) {
 const messageWord = "[message]"
 
 // Format writes a fixed word for every verb: no nick or text reaches a log.
-func (Message) Format(f fmt.State, _ rune) { io.WriteString(f, messageWord) }
+func (Message) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, messageWord) }
 
 // MarshalText gives the same word to JSON and its kin.
 func (Message) MarshalText() ([]byte, error) { return []byte(messageWord), nil }
