@@ -74,7 +74,7 @@ func Example() {
 			fmt.Println(err)
 			return
 		}
-		fmt.Println("accepted at", entries[0].Position, "and never printed:", entries[0].Payload)
+		fmt.Printf("accepted at %v and never printed: %v\n", entries[0].Position, entries[0].Payload)
 	}
 
 	ended := make(chan error)

@@ -513,7 +513,7 @@ func (s *search) replaced(w *world, a PutGeneration) {
 		switch {
 		case g.slot >= w.facts().Window.Slot && !g.tooOld:
 			w.fail("DS-61: replaced %d.%d in its slot", g.pos, g.num)
-		case !(g.tooOld && over(g.ends)) && !over(g.closedEnds):
+		case (!g.tooOld || !over(g.ends)) && !over(g.closedEnds):
 			w.fail("DS-61: replaced %d.%d without a round", g.pos, g.num)
 		}
 		return

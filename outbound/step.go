@@ -10,35 +10,35 @@ import (
 type Input interface{ input() }
 
 type (
-	// Loaded: this is the record at the head, as the store has it. nil: the queue is empty.
+	// Loaded says: this is the record at the head, as the store has it. nil: the queue is empty.
 	Loaded struct {
 		Record *Record
 		Held   bool
 	}
-	// Tick: time passed, or the facts changed.
+	// Tick says: time passed, or the facts changed.
 	Tick struct{}
-	// Acked: there is evidence for a generation (DS-52).
+	// Acked says: there is evidence for a generation (DS-52).
 	Acked struct{ Generation eventgraph.ID }
-	// TooOld: a peer says that the slot of this generation is closed (DS-61).
+	// TooOld says that, to a peer, the slot of this generation is closed (DS-61).
 	TooOld struct{ Generation eventgraph.ID }
-	// Nudge: what a parked head waits for may have come (a key, an identity, disk space).
+	// Nudge says: what a parked head waits for may have come (a key, an identity, disk space).
 	Nudge struct{}
 
-	// Done: the last action is done, durably where it is a commit.
+	// Done says: the last action is done, durably where it is a commit.
 	Done struct{}
-	// Materialised: the result of Materialise.
+	// Materialised is the result of Materialise.
 	Materialised struct {
 		Event eventgraph.Event
 		Blob  []byte
 	}
-	// Refused: the result of Materialise, too.
+	// Refused is the result of Materialise where there is none.
 	Refused struct {
 		Reason  Reason
 		RetryAt instant
 	}
-	// PutDone: the result of Send.
+	// PutDone is the result of Send.
 	PutDone struct{ Written int }
-	// Failed: a commit or the insertion did not happen, as far as is known. Record is
+	// Failed says: a commit or the insertion did not happen, as far as is known. Record is
 	// what the store has at the head now.
 	Failed struct {
 		Reason Reason
