@@ -13,6 +13,9 @@ import (
 type PutOptions struct {
 	// Wait is how long Put waits for the frames to be written. Default 5 s.
 	Wait time.Duration
+	// First makes Put return with the first frame that is written: a peer that does not
+	// read holds up nobody. The others go out all the same, and count as Pending.
+	First bool
 	// Sending, if set, is called for each connection before the put can reach it: a
 	// status of this event that comes on one of these, and only such, may be an answer
 	// to this put (DS-52). It must not block.
@@ -81,6 +84,9 @@ func (g *Gossip) Put(ctx context.Context, e eventgraph.Event, opt PutOptions) Pu
 				report.Failed++
 			} else {
 				report.Written = append(report.Written, eventgraph.Conn(r.id))
+				if opt.First {
+					return report
+				}
 			}
 		case <-timer.C:
 			return report

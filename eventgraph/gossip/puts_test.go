@@ -544,6 +544,11 @@ func TestInboxBound(t *testing.T) {
 		close(gate)
 		synctest.Wait()
 		p.wantAnswer(extra, eventgraph.NackBusy)
+		before := len(heard[TipReq](p, CmdTipReq))
+		rest(kickDelay)
+		if len(heard[TipReq](p, CmdTipReq)) != before+1 {
+			t.Error("what was dropped is not looked for")
+		}
 		p.wantAnswer(last, eventgraph.HasInserted)
 	})
 }
@@ -643,5 +648,65 @@ func TestOversizeEventCostsNothing(t *testing.T) {
 			t.Error("closed")
 		}
 		n.wantStrikes(0)
+	})
+}
+
+// Fake ancestries: one without end is a strike after 1000 rounds, one that drips is
+// given up after four timeouts; nothing of either is stored, and the same event from
+// another peer is not held up (10.1, hostile peers).
+func TestFakeAncestry(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNode(t, synced)
+		deep := chain(1200)
+		deep[0].Parents[0] = numbered(1)
+		for i := 1; i < len(deep); i++ {
+			deep[i].Parents[0] = deep[i-1].ID()
+		}
+		p := newPuppet(t, n, p2p.SessionOutbound, true, serveFrom(deep...))
+		last := deep[len(deep)-1]
+		p.put(last)
+		p.wantAnswer(last, eventgraph.NackBusy)
+		n.wantStrikes(1)
+		if n.graph.Stats().Events != 0 {
+			t.Error("stored")
+		}
+	})
+	bubble(t, func(t *testing.T) {
+		n := newNode(t, synced)
+		real := chain(100)
+		drip := newPuppet(t, n, p2p.SessionOutbound, true, func(p *puppet, command string, payload []byte) {
+			if command == CmdEventReq {
+				time.AfterFunc(14*time.Second, func() { serveFrom(real...)(p, command, payload) })
+			}
+		})
+		quick := newPuppet(t, n, p2p.SessionOutbound, true, serveFrom(real...))
+		drip.put(real[99])
+		quick.put(real[99])
+		quick.wantAnswer(real[99], eventgraph.HasInserted)
+		rest(fetchTimeouts*15*time.Second + time.Second)
+		if got := drip.answers(real[99].ID()); len(got) != 1 {
+			t.Errorf("told %v", got)
+		}
+		n.wantStrikes(0)
+	})
+}
+
+// A put that is stored only after its slot has closed is not relayed: unmodified nodes
+// would count it against us.
+func TestStoredAfterTheTurn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNode(t, synced)
+		p := newPuppet(t, n, p2p.SessionOutbound, true, inStep)
+		q := newPuppet(t, n, p2p.SessionOutbound, true, inStep)
+		rest(49*time.Minute + 58*time.Second)
+		slow := func() error { time.Sleep(3 * time.Second); return nil }
+		n.store.insert.Store(&slow)
+		e := n.child("late")
+		p.put(e)
+		rest(time.Minute)
+		p.wantAnswer(e, eventgraph.HasInserted)
+		if len(heard[EventPut](q, CmdEventPut)) > 0 {
+			t.Error("relayed")
+		}
 	})
 }

@@ -250,3 +250,23 @@ func TestRequestInboxBound(t *testing.T) {
 		}
 	})
 }
+
+// Facts page, section 5.5: what was served shows its parents, also where nothing was
+// committed by this process.
+func TestServedEventRevealsParents(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNode(t, synced)
+		events := chain(3)
+		n.insert(testSlot, events...)
+		n.gossip.revealed.gen = [2]generation{} // as after a restart
+		p := newAsker(t, n)
+		ask[TipRep](p, CmdTipReq, CmdTipRep, TipReq{testSlot.String()})
+		for i := range 3 {
+			e := events[2-i]
+			if got := ask[EventRep](p, CmdEventReq, CmdEventRep, EventReq{ids(e)}); len(got) != 1 {
+				t.Errorf("event %d is not served", 2-i)
+			}
+		}
+		n.wantStrikes(0)
+	})
+}
