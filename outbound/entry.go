@@ -76,6 +76,7 @@ func (e Entry) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
 type Generation struct {
 	Event eventgraph.Event
 	Blob  []byte // proof; empty without rate limiting
+	Slot  eventgraph.Slot
 }
 
 // ID is the event's id.

@@ -224,7 +224,7 @@ func (h *Head) adopt(now instant, f Facts, m Materialised) {
 		rec.active().superseded = id
 	}
 	rec.Generations = append(rec.Generations, row)
-	rec.Active = &Generation{Event: m.Event, Blob: m.Blob}
+	rec.Active = &Generation{Event: m.Event, Blob: m.Blob, Slot: row.slot}
 	due := now.add(h.policy.delay(1))
 
 	before := h.life

@@ -184,7 +184,10 @@ func TestHooksShareTheTransaction(t *testing.T) {
 		}
 		r.cfg.Hooks = Hooks{
 			Enqueued: func(tx kv.Txn, e Entry) error { return tx.Set(row(e.ID), []byte("queued")) },
-			Generated: func(tx kv.Txn, e Entry, n int, _ Generation) error {
+			Generated: func(tx kv.Txn, e Entry, n int, g Generation) error {
+				if w := testWindow(r.clock(), 0); g.Slot != w.Slot || !bytes.Contains(g.Event.Content, e.Payload) {
+					t.Errorf("generation of slot %d", g.Slot)
+				}
 				return add(tx, e.ID, fmt.Sprint(" sent", n+1))
 			},
 			Dequeued:  func(tx kv.Txn, _ Position, id LogicalID) error { return add(tx, id, " acked") },

@@ -224,7 +224,11 @@ func readRecord(r kv.Reader, p Position) (*Record, error) {
 		return nil, corrupt("active generation", err)
 	}
 	rec.Active = &Generation{Event: a.event, Blob: a.blob}
-	return rec, rec.valid()
+	if err := rec.valid(); err != nil {
+		return nil, err
+	}
+	rec.Active.Slot = rec.active().slot
+	return rec, nil
 }
 
 // valid checks the chain: every generation is superseded by the next, the last by
