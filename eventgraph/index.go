@@ -79,14 +79,23 @@ func (x *index) push(id ID, e indexEntry) uint32 {
 	n := uint32(len(x.ids))
 	x.ids, x.entries, x.byTime = append(x.ids, id), append(x.entries, e), append(x.byTime, n)
 	if 4*len(x.ids) > 3*len(x.table) {
-		x.table = make([]uint32, max(16, 2*len(x.table)))
-		for i := range x.ids {
-			x.enter(uint32(i))
-		}
+		x.rebuildTable(len(x.ids))
 	} else {
 		x.enter(n)
 	}
 	return n
+}
+
+// rebuildTable makes a table with room for n entries and more.
+func (x *index) rebuildTable(n int) {
+	size := 16
+	for 3*size < 4*n+4 {
+		size *= 2
+	}
+	x.table = make([]uint32, size)
+	for i := range x.ids {
+		x.enter(uint32(i))
+	}
 }
 
 func (x *index) enter(n uint32) {

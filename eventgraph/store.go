@@ -4,10 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"lukechampine.com/blake3"
 
 	"hearsay/internal/kv"
 )
@@ -181,20 +182,13 @@ func (x *index) mustAdd(d delta) {
 
 // readIndex builds the index from the slot's records and checks them.
 func (g *Graph) readIndex(st *slotState, room int) (*index, error) {
-	type row struct {
-		id     ID
-		header Header
-		body   bool
-	}
-	rows := make([]row, 0, room)
-	x := newIndex(st.genesisID, uint64(st.slot), room)
+	b := newIndexBuilder(st.genesisID, uint64(st.slot), room)
+	var m meta
 	var count slotCount
-	err := g.store.View(func(r kv.Reader) error {
-		m, err := readMeta(r)
-		if err != nil {
+	err := g.store.View(func(r kv.Reader) (err error) {
+		if m, err = readMeta(r); err != nil {
 			return err
 		}
-		x.commit = m.commit
 		if count, err = readSlotCount(r, st.slot); err != nil {
 			return err
 		}
@@ -207,40 +201,25 @@ func (g *Graph) readIndex(st *slotState, room int) (*index, error) {
 			if err != nil {
 				return fmt.Errorf("event %v: %w", id, err)
 			}
-			if rec.header.ID() != id {
+			if ID(blake3.Sum256(v[:HeaderSize])) != id {
 				return corrupt("event %v: its header has another id", id)
 			}
-			rows = append(rows, row{id, rec.header, rec.hasBody()})
+			b.push(id, &rec.header, rec.hasBody())
 			return nil
 		})
 	})
 	if err != nil {
 		return nil, err
 	}
-	// Parents first. Sorting numbers moves less memory than sorting rows.
-	order := make([]uint32, len(rows))
-	for i := range order {
-		order[i] = uint32(i)
-	}
-	slices.SortFunc(order, func(a, b uint32) int {
-		ra, rb := &rows[a], &rows[b]
-		if ra.header.Layer != rb.header.Layer {
-			if ra.header.Layer < rb.header.Layer {
-				return -1
-			}
-			return 1
-		}
-		return compareID(ra.id, rb.id)
-	})
-	for _, i := range order {
-		if !x.add(rows[i].id, &rows[i].header, rows[i].body) {
-			return nil, corrupt("event %v: stored without its parents", rows[i].id)
-		}
+	x, err := b.finish()
+	if err != nil {
+		return nil, err
 	}
 	if uint64(x.len()-1) != count.headers || uint64(x.bodies-1) != count.bodies {
 		return nil, corrupt("slot %v: %d events and %d bodies, but its counters say %d and %d",
 			st.slot, x.len()-1, x.bodies-1, count.headers, count.bodies)
 	}
+	x.commit = m.commit
 	x.timeOrder()
 	return x, nil
 }
