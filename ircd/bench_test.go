@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"hearsay/eventgraph"
+	"hearsay/internal/arrival"
 )
 
 // BenchmarkCatchUp reads 100,000 stored messages of 20 channels and two private conversations'
@@ -25,7 +25,7 @@ func BenchmarkCatchUp(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		s, err := New(Config{Graph: g, Outbox: &fakeOutbox{}, Settings: ours})
+		s, err := New(Config{Log: g, Outbox: &fakeOutbox{}, Settings: ours})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -35,7 +35,7 @@ func BenchmarkCatchUp(b *testing.B) {
 			defer close(ended)
 			_ = s.Run(ctx)
 		}()
-		for s.fed.Load() < 100_000 {
+		for g.reads() < 100_000 {
 			time.Sleep(time.Millisecond)
 		}
 		cancel()
@@ -56,7 +56,7 @@ func BenchmarkDeliver(b *testing.B) {
 		s.input(b, c, "JOIN #dev")
 		all = append(all, c)
 	}
-	seq := eventgraph.Seq(0)
+	seq := arrival.Seq(0)
 	b.ReportAllocs()
 	for b.Loop() {
 		seq++

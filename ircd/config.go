@@ -49,16 +49,13 @@ type Config struct {
 	// Settings are what Apply can replace later.
 	Settings Settings
 
-	// Graph is where messages arrive. Required.
-	Graph Graph
+	// Log is where messages arrive. Required.
+	Log Log
 	// Outbox takes accepted messages. Required.
 	Outbox Outbox
 	// Keys is where the Server keeps the Settings' keys, shared with what it is that
 	// materialises; default: its own.
 	Keys *Keys
-	// Generations tells which arrivals are own messages; nil: those made here, each by
-	// its event id.
-	Generations Generations
 	// Network is asked for the state that clients are told about; nil: nothing is told.
 	Network Network
 	// Reload re-reads the configuration on REHASH: it ends up calling
@@ -204,8 +201,8 @@ func (c *Config) validate() error {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %w", ErrConfig, fmt.Errorf(format, args...))
 	}
-	if c.Graph == nil || c.Outbox == nil {
-		return fail("Graph and Outbox are required")
+	if c.Log == nil || c.Outbox == nil {
+		return fail("Log and Outbox are required")
 	}
 	def := func(s *string, v string) {
 		if *s == "" {

@@ -148,7 +148,7 @@ func TestFeedErrorEndsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newFakeGraph()
 		g.fail = errors.New("disk on fire")
-		s, err := New(Config{Graph: g, Outbox: &fakeOutbox{}})
+		s, err := New(Config{Log: g, Outbox: &fakeOutbox{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +166,7 @@ func TestTakenPort(t *testing.T) {
 	}
 	defer taken.Close()
 	s, err := New(Config{
-		Graph: newFakeGraph(), Outbox: &fakeOutbox{},
+		Log: newFakeGraph(), Outbox: &fakeOutbox{},
 		Listen: []Listen{{Address: "127.0.0.1:0"}, {Address: taken.Addr().String()}},
 	})
 	if err != nil {
@@ -181,9 +181,9 @@ func TestTakenPort(t *testing.T) {
 }
 
 func TestConfigErrors(t *testing.T) {
-	good := func() Config { return Config{Graph: newFakeGraph(), Outbox: &fakeOutbox{}} }
+	good := func() Config { return Config{Log: newFakeGraph(), Outbox: &fakeOutbox{}} }
 	for what, change := range map[string]func(*Config){
-		"no graph":            func(c *Config) { c.Graph = nil },
+		"no log":              func(c *Config) { c.Log = nil },
 		"no outbox":           func(c *Config) { c.Outbox = nil },
 		"plain password":      func(c *Config) { c.PasswordHash = "secret" },
 		"endless hash":        func(c *Config) { c.PasswordHash = strings.Replace(darkircHash, "$12$", "$31$", 1) },
@@ -242,7 +242,7 @@ func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := certificate(t, dir, "one.test")
 	g := newFakeGraph()
-	s, err := New(Config{Graph: g, Outbox: Direct{g, new(Keys)}, Listen: []Listen{{"127.0.0.1:0", cert, key}, {Address: "127.0.0.1:0"}}})
+	s, err := New(Config{Log: g, Outbox: &fakeOutbox{}, Listen: []Listen{{"127.0.0.1:0", cert, key}, {Address: "127.0.0.1:0"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,57 +316,6 @@ func TestTLS(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("Run returned %v", err)
 	}
-}
-
-// TestDirect: a sentence from one server to another through Direct and two graphs.
-func TestDirect(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, keys := newFakeGraph(), new(Keys)
-		d := Direct{g, keys}
-		parts := []Message{
-			{privmsg.Sealed{Kind: privmsg.Public, Name: "#c"}, "n", "one"},
-			{privmsg.Sealed{Kind: privmsg.Public, Name: "#c"}, "n", "two"},
-		}
-		acc, err := d.Accept(t.Context(), parts)
-		if err != nil || len(acc) != 2 || acc[0].ID != g.arrivals[0].Event.ID().String() || !acc[0].Time.Equal(time.Now()) {
-			t.Errorf("%v, %v", acc, err)
-		}
-		ours, _ := people(t)
-		if err := keys.Set(ours); err != nil {
-			t.Fatal(err)
-		}
-		kind, name, print, _ := keys.get().Lookup("bob")
-		m := []Message{{privmsg.Sealed{Kind: kind, Name: name, Fingerprint: print}, "n", "x"}}
-		if _, err := d.Accept(t.Context(), m); err != nil {
-			t.Error(err)
-		}
-		if err := keys.Set(Settings{}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := d.Accept(t.Context(), m); !errors.Is(err, ErrNoKey) {
-			t.Errorf("without the key: %v", err)
-		}
-		if len(g.arrivals) != 3 {
-			t.Errorf("%d events", len(g.arrivals))
-		}
-	})
-}
-
-// TestDirectOwnMessages: without Generations an own message is known by its event's id.
-func TestDirectOwnMessages(t *testing.T) {
-	serve(t, func(c *Config, g *fakeGraph) {
-		c.Generations = nil
-		c.Outbox = Direct{g, c.Keys}
-	}, func(h *harness) {
-		a, b := h.join("alice", "#c", "echo-message", "message-tags"), h.join("bob", "#c")
-		a.got()
-		id := func() string { return h.graph.arrivals[len(h.graph.arrivals)-1].Event.ID().String() }
-		lines := a.do("PRIVMSG #c :hi")
-		if len(lines) != 1 || !strings.Contains(lines[0], "msgid="+id()) {
-			t.Errorf("%q", lines)
-		}
-		want(t, b.got(), ":alice!~alice@hearsay PRIVMSG #c :hi")
-	})
 }
 
 // TestStorm: 100 clients that talk, join, leave and die, with a peer that floods: nothing
@@ -446,13 +395,12 @@ func TestStorm(t *testing.T) {
 	})
 }
 
-var _ Generations = (*fakeOutbox)(nil)
-
 // newLoop is a server without goroutines, and a registered client: for fuzzing.
 func newLoop(t testing.TB, change func(*Config)) (*Server, *fakeGraph) {
 	g, keys := newFakeGraph(), new(Keys)
 	o := &fakeOutbox{graph: g, keys: keys, logical: map[eventgraph.ID]Accepted{}}
-	cfg := Config{Graph: g, Outbox: o, Generations: o, Keys: keys}
+	g.own = o.Logical
+	cfg := Config{Log: g, Outbox: o, Keys: keys}
 	if change != nil {
 		change(&cfg)
 	}
@@ -570,7 +518,7 @@ func FuzzEvent(f *testing.F) {
 		m := privmsg.Message{Channel: channel, Nick: nick, Text: text}
 		fd := feed{s: s, ring: s.ring}
 		e := eventgraph.Event{Content: m.AppendTo(nil)}
-		in, ok := fd.open(eventgraph.Arrival{Seq: 1, Source: eventgraph.SourcePut, Time: time.Now(), Event: e})
+		in, ok := fd.open(&Arrival{Seq: 1, ID: e.ID().String(), Came: time.Now(), Content: e.Content, Event: e.ID()})
 		if !ok {
 			return
 		}

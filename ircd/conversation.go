@@ -3,7 +3,7 @@ package ircd
 import (
 	"time"
 
-	"hearsay/eventgraph"
+	"hearsay/internal/arrival"
 	"hearsay/internal/privmsg"
 )
 
@@ -23,11 +23,11 @@ type conversation struct {
 	members map[*client]*member // of a channel: who joined; of a contact: every registered client
 
 	log     []entry
-	base    int            // index of log[0] since the beginning
-	bytes   int            // of log and speakers, roughly
-	lastSeq eventgraph.Seq // of the newest arrival, shown or not
-	rescan  bool           // the log is being built again with a new key
-	held    []entry        // said here before the log was complete
+	base    int         // index of log[0] since the beginning
+	bytes   int         // of log and speakers, roughly
+	lastSeq arrival.Seq // of the newest arrival, shown or not
+	rescan  bool        // the log is being built again with a new key
+	held    []entry     // said here before the log was complete
 
 	speakers map[string]speaker // by folded nick, our own with a '+' in front
 	active   time.Time          // of the newest entry or join
@@ -82,7 +82,7 @@ func (cv *conversation) kept() bool {
 	return cv.configured || cv.kind != privmsg.Public || len(cv.members) > 0
 }
 
-// complete tells whether the log holds what the graph held when the feed began.
+// complete tells whether the log holds what the Log held when the feed began.
 func (s *Server) complete(cv *conversation) bool { return s.caughtUp && !cv.rescan }
 
 // conversation finds or makes the conversation of a public channel. The local spelling

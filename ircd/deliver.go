@@ -1,6 +1,7 @@
 package ircd
 
 import (
+	"slices"
 	"strconv"
 
 	"hearsay/internal/privmsg"
@@ -17,8 +18,9 @@ func (s *Server) arrive(in incoming) {
 	}
 	cv.lastSeq = in.seq
 	if in.own {
-		if s.own[in.logical] {
-			return // shown when it was accepted, or as an earlier generation
+		if s.own[in.logical] { // shown when it was accepted
+			s.settle(cv, in.logical)
+			return
 		}
 		if len(s.accepts) > 0 {
 			// It may be that the outbox has not answered yet: then the answer shows it.
@@ -27,6 +29,15 @@ func (s *Server) arrive(in incoming) {
 		}
 	}
 	s.record(cv, in)
+}
+
+// settle gives what was said here before the log was complete its place in it.
+func (s *Server) settle(cv *conversation, id string) {
+	if i := slices.IndexFunc(cv.held, func(e entry) bool { return e.id == id }); i >= 0 {
+		e := cv.held[i]
+		cv.held = slices.Delete(cv.held, i, i+1)
+		s.add(cv, e)
+	}
 }
 
 // release looks again at arrivals that no accept under way can belong to any more.

@@ -3,8 +3,9 @@
 //
 // It knows IRC, the chat payload and the conversations' keys. It does not know
 // peers, the network's wire, how an accepted message gets out, or the
-// configuration file: those come as [Config], and behind the interfaces [Graph],
-// [Outbox], [Generations] and [Network], which belong to this package.
+// configuration file: those come as [Config], and behind the interfaces [Log],
+// [Outbox] and [Network], which belong to this package. [ArrivalLog] and [Sender] are
+// the Log and the Outbox of a node.
 //
 // # A message, both ways
 //

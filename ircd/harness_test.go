@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"net"
 	"slices"
 	"strings"
@@ -17,54 +16,65 @@ import (
 	"time"
 
 	"hearsay/eventgraph"
+	"hearsay/internal/arrival"
 	"hearsay/internal/box"
 	"hearsay/internal/privmsg"
 )
 
-// fakeGraph keeps the promises of Graph that a Server relies on.
+// fakeGraph keeps the promises of Log that a Server relies on.
 type fakeGraph struct {
 	mu       sync.Mutex
 	arrivals []eventgraph.Arrival
 	pruned   int // arrivals that are not yielded any more
 	changed  chan struct{}
 	fail     error
+	read     int
+	own      func(eventgraph.ID) (Accepted, bool)
 }
 
 func newFakeGraph() *fakeGraph { return &fakeGraph{changed: make(chan struct{})} }
 
-func (g *fakeGraph) Subscribe(ctx context.Context, from eventgraph.Seq) iter.Seq2[eventgraph.Arrival, error] {
-	return func(yield func(eventgraph.Arrival, error) bool) {
-		for next := int(from); ; {
-			g.mu.Lock()
-			next = max(next, g.pruned)
-			batch, changed, fail := slices.Clone(g.arrivals[next:]), g.changed, g.fail
-			g.mu.Unlock()
-			for _, a := range batch {
-				if !yield(a, nil) {
-					return
-				}
-			}
-			next += len(batch)
-			if fail != nil {
-				yield(eventgraph.Arrival{}, fail)
-				return
-			}
-			if len(batch) == 0 {
-				select {
-				case <-changed:
-				case <-ctx.Done():
-					return
-				}
+// Read yields own messages with the event, under what own calls them.
+func (g *fakeGraph) Read(from arrival.Seq, limit int) (page []Arrival, next arrival.Seq, err error) {
+	g.mu.Lock()
+	start := max(int(from), g.pruned)
+	g.read = max(g.read, start)
+	batch, fail := slices.Clone(g.arrivals[start:min(len(g.arrivals), start+limit)]), g.fail
+	g.mu.Unlock()
+	next = from
+	for _, in := range batch {
+		next = arrival.Seq(in.Seq)
+		a := Arrival{
+			Seq: next, Came: in.Time, Own: in.Source == eventgraph.SourceLocal, ID: in.Event.ID().String(),
+			Time: earlier(msTime(in.Event.Timestamp), in.Time), Content: in.Event.Content, Event: in.Event.ID(),
+		}
+		if g.own != nil {
+			if acc, ok := g.own(a.Event); ok {
+				a.Own, a.ID, a.Time = true, acc.ID, acc.Time
 			}
 		}
+		page = append(page, a)
 	}
+	if len(batch) == 0 && fail != nil {
+		return nil, from, fail
+	}
+	return page, next, nil
 }
 
-func (g *fakeGraph) Last() eventgraph.Seq {
+func (g *fakeGraph) Changed() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return eventgraph.Seq(len(g.arrivals))
+	return g.changed
 }
+
+// reads is how many arrivals somebody has gone past.
+func (g *fakeGraph) reads() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.read
+}
+
+func (g *fakeGraph) Complete() bool { return true }
 
 func (g *fakeGraph) insert(content []byte, src eventgraph.Source, at time.Time) eventgraph.Event {
 	g.mu.Lock()
@@ -80,10 +90,6 @@ func (g *fakeGraph) insert(content []byte, src eventgraph.Source, at time.Time) 
 	close(g.changed)
 	g.changed = make(chan struct{})
 	return e
-}
-
-func (g *fakeGraph) Publish(_ context.Context, content []byte) (eventgraph.Event, error) {
-	return g.insert(content, eventgraph.SourceLocal, time.Now()), nil
 }
 
 // hear makes an event of somebody on the network.
@@ -254,7 +260,8 @@ func serve(t *testing.T, change func(*Config, *fakeGraph), test func(h *harness)
 		g := newFakeGraph()
 		keys := new(Keys)
 		o := &fakeOutbox{graph: g, keys: keys, logical: map[eventgraph.ID]Accepted{}}
-		cfg := Config{Graph: g, Outbox: o, Generations: o, Keys: keys}
+		g.own = o.Logical
+		cfg := Config{Log: g, Outbox: o, Keys: keys}
 		if change != nil {
 			change(&cfg, g)
 		}

@@ -97,7 +97,7 @@ func (s *Server) page(c *client, cv *conversation, m *member) {
 
 // catchUp: the logs hold everything that was stored. Who waited for them gets history.
 func (s *Server) catchUp() {
-	s.caughtUp, s.reading = true, false
+	s.caughtUp = true
 	for _, cv := range s.convs {
 		cv.rescan = false
 		held := cv.held

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hearsay/eventgraph"
+	"hearsay/internal/arrival"
 	"hearsay/internal/privmsg"
 )
 
@@ -151,7 +152,7 @@ func TestJoinBeforeTheLogIsComplete(t *testing.T) {
 		for i := range 10 {
 			g.say("#dev", "rob", fmt.Sprint(i))
 		}
-		c.Generations = stall{c.Generations, slow}
+		c.Log = stall{c.Log, slow}
 	}, func(h *harness) {
 		time.Sleep(100 * time.Millisecond)
 		a, b := h.register("alice", "batch"), h.register("bob", "no-history", "echo-message")
@@ -178,13 +179,16 @@ func TestJoinBeforeTheLogIsComplete(t *testing.T) {
 
 // stall makes the feed wait.
 type stall struct {
-	Generations
+	Log
 	slow chan struct{}
 }
 
-func (s stall) Logical(id eventgraph.ID) (Accepted, bool) {
-	<-s.slow
-	return s.Generations.Logical(id)
+func (s stall) Read(from arrival.Seq, _ int) ([]Arrival, arrival.Seq, error) {
+	page, next, err := s.Log.Read(from, 1)
+	if len(page) > 0 {
+		<-s.slow
+	}
+	return page, next, err
 }
 
 // TestPrunedPast: the newest arrivals that the store counts may be gone; history works all the

@@ -1,20 +1,19 @@
 package ircd
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"sync"
 
-	"hearsay/eventgraph"
-	"hearsay/internal/kv"
 	"hearsay/internal/privmsg"
 )
 
 // Keys holds the keys of the settings in force. It outlives a Server, so that a queue
 // can materialise without one. The zero value holds none; it is safe for concurrent use.
 type Keys struct {
-	ring atomic.Pointer[privmsg.Keyring]
+	mu      sync.Mutex
+	ring    *privmsg.Keyring // nil: none
+	changed chan struct{}    // closed by the next Set; nil: nobody asked
 }
 
 var noKeys, _ = privmsg.NewKeyring(nil, nil)
@@ -25,15 +24,33 @@ func (k *Keys) Set(st Settings) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	k.ring.Store(ring)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ring = ring
+	if k.changed != nil {
+		close(k.changed)
+		k.changed = nil
+	}
 	return nil
 }
 
 func (k *Keys) get() *privmsg.Keyring {
-	if ring := k.ring.Load(); ring != nil {
-		return ring
+	ring, _ := k.watch()
+	return ring
+}
+
+// watch returns the keys, which tells one Set from another by its pointer, and a
+// channel that is closed when they are replaced.
+func (k *Keys) watch() (*privmsg.Keyring, <-chan struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.changed == nil {
+		k.changed = make(chan struct{})
 	}
-	return noKeys
+	if k.ring == nil {
+		return noKeys, k.changed
+	}
+	return k.ring, k.changed
 }
 
 // Materialise makes an event's content of an encoded [Message], with fresh nonces
@@ -45,10 +62,6 @@ func (k *Keys) Materialise(record []byte) (content []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.materialise(&m)
-}
-
-func (k *Keys) materialise(m *Message) ([]byte, error) {
 	p, err := k.get().Seal(m.to, m.nick, m.text)
 	if errors.Is(err, privmsg.ErrNoKey) {
 		return nil, ErrNoKey
@@ -57,39 +70,4 @@ func (k *Keys) materialise(m *Message) ([]byte, error) {
 		return nil, err
 	}
 	return p.AppendTo(nil), nil
-}
-
-// A Publisher makes an event of content and sends it out.
-type Publisher interface {
-	Publish(ctx context.Context, content []byte) (eventgraph.Event, error)
-}
-
-// Direct is an Outbox without a queue: each part is published as it is accepted, its
-// logical id is the event's id. A message whose second part fails is out by half, and
-// whether anybody heard it is not known; a node for people uses a queue.
-type Direct struct {
-	Publisher Publisher
-	Keys      *Keys
-}
-
-var _ Outbox = Direct{}
-
-// Accept publishes parts in order.
-func (d Direct) Accept(ctx context.Context, parts []Message) ([]Accepted, error) {
-	var all []Accepted
-	for i := range parts {
-		content, err := d.Keys.materialise(&parts[i])
-		if err != nil {
-			return nil, err
-		}
-		e, err := d.Publisher.Publish(ctx, content)
-		switch {
-		case errors.Is(err, kv.ErrUnknown):
-			return nil, fmt.Errorf("%w: %w", ErrStorageUnknown, err)
-		case err != nil:
-			return nil, fmt.Errorf("%w: %w", ErrStorage, err)
-		}
-		all = append(all, Accepted{ID: e.ID().String(), Time: msTime(e.Timestamp)})
-	}
-	return all, nil
 }

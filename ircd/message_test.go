@@ -73,14 +73,14 @@ func TestForeignLocalEvent(t *testing.T) {
 		a.got()
 		a.send("PRIVMSG #dev :mine")
 		time.Sleep(100 * time.Millisecond)
-		h.graph.Publish(t.Context(), (&privmsg.Message{Channel: "#dev", Nick: "tool", Text: "made here"}).AppendTo(nil))
+		h.graph.insert((&privmsg.Message{Channel: "#dev", Nick: "tool", Text: "made here"}).AppendTo(nil), eventgraph.SourceLocal, time.Now())
 		want(t, b.got())
 		b.send("PRIVMSG #dev :later") // began after the event: it does not wait for this one
 		time.Sleep(950 * time.Millisecond)
 		want(t, b.got(), ":alice!~alice@hearsay PRIVMSG #dev :mine", ":tool!~user@hearsay PRIVMSG #dev :made here")
 		time.Sleep(time.Second)
 		want(t, a.got(), ":tool!~user@hearsay PRIVMSG #dev :made here", ":bob!~bob@hearsay PRIVMSG #dev :later")
-		h.graph.Publish(t.Context(), (&privmsg.Message{Channel: "#dev", Nick: "tool", Text: "again"}).AppendTo(nil))
+		h.graph.insert((&privmsg.Message{Channel: "#dev", Nick: "tool", Text: "again"}).AppendTo(nil), eventgraph.SourceLocal, time.Now())
 		want(t, b.got(), ":tool!~user@hearsay PRIVMSG #dev :again")
 	})
 }

@@ -221,6 +221,11 @@ func (s *Server) greet(rq *request) {
 	for _, text := range s.currentTroubles() {
 		rq.notice(text)
 	}
+	if b, ok := s.cfg.Network.(Blockable); ok {
+		if n, ok := b.Blocked(); ok {
+			rq.notice(noticeText(n))
+		}
+	}
 }
 
 // String is what clients are told.

@@ -123,7 +123,7 @@ func TestJoinWhileReading(t *testing.T) {
 	serve(t, func(c *Config, _ *fakeGraph) {
 		c.Settings = ours
 		gate = make(chan struct{}, 1000)
-		c.Generations = stall{c.Generations, gate}
+		c.Log = stall{c.Log, gate}
 		for range 2 {
 			gate <- struct{}{}
 		}

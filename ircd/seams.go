@@ -3,30 +3,50 @@ package ircd
 import (
 	"context"
 	"errors"
-	"iter"
 	"time"
 
 	"hearsay/eventgraph"
+	"hearsay/internal/arrival"
+	"hearsay/outbound"
 )
 
-// A Graph is where messages come from.
-type Graph interface {
-	// Subscribe yields the stored arrivals after from in order, then new ones as they
-	// come, until ctx ends. A slow reader of it blocks nobody.
-	Subscribe(ctx context.Context, from eventgraph.Seq) iter.Seq2[eventgraph.Arrival, error]
-	// Last is the newest arrival there is, 0 for none; it may have been pruned.
-	Last() eventgraph.Seq
+// A Log is where messages come from, in the order in which they came to this node
+// (DS-85). An [ArrivalLog] is one.
+type Log interface {
+	// Read lists messages after from, in order. It looks at no more than limit rows,
+	// not all of which are messages any more; next is where to go on, and from itself
+	// where there was nothing.
+	Read(from arrival.Seq, limit int) (page []Arrival, next arrival.Seq, err error)
+	// Changed returns a channel that is closed when, after this call, Read may have
+	// more or Complete may have changed.
+	Changed() <-chan struct{}
+	// Complete tells whether everything that was stored when the keys were last set is
+	// there: what follows is new.
+	Complete() bool
 }
 
-var _ Graph = (*eventgraph.Graph)(nil)
+// An Arrival is one message of a Log.
+type Arrival struct {
+	Seq  arrival.Seq
+	Came time.Time // when it came here, or was accepted
+	Own  bool      // accepted here
+	ID   string    // what it is called for ever: the logical id, or the event's
+	Time time.Time // what its author's clock said, or when it was accepted
+
+	// Message is what was accepted, while it waits to be sent. Otherwise Content is
+	// the encoded privmsg, and Event the event that it came in, if it was one.
+	Message *Message
+	Content []byte
+	Event   eventgraph.ID
+}
 
 // An Outbox takes messages that must not be lost.
 type Outbox interface {
 	// Accept makes the parts of one message durable, in order, all or none, and
 	// returns one Accepted for each. Only a nil error is an acceptance (DS-31, DS-32).
-	// Errors that clients are told apart: ErrQueueFull, ErrStorageUnknown, ErrNoKey;
-	// any other is a storage error. It may block for a disk, not for the network, and
-	// is called from several goroutines.
+	// Errors that clients are told apart: ErrQueueFull, ErrTooLong, ErrStorageUnknown,
+	// ErrNoKey; any other is a storage error. It may block for a disk, not for the
+	// network, and is called from several goroutines. What it accepted is in the Log.
 	Accept(ctx context.Context, parts []Message) ([]Accepted, error)
 }
 
@@ -36,17 +56,18 @@ type Accepted struct {
 	Time time.Time // when it was accepted
 }
 
-// Generations knows the events that accepted messages became (DS-85).
-type Generations interface {
-	// Logical returns what Accept returned for the message of which the event id is a
-	// generation. It is called for every arrival.
-	Logical(id eventgraph.ID) (Accepted, bool)
-}
-
 // A Network tells clients whether anybody can hear them.
 type Network interface {
 	// State is asked once a second and must not block.
 	State() NetworkState
+}
+
+// A Blockable is a Network that knows what holds accepted messages up.
+type Blockable interface {
+	Network
+	// Blocked is what a client that connects now is told of it (DS-76). It must not
+	// block.
+	Blocked() (n outbound.Notice, ok bool)
 }
 
 // NetworkState is a moment's view.

@@ -13,9 +13,10 @@ import (
 	"time"
 
 	"hearsay/internal/privmsg"
+	"hearsay/outbound"
 )
 
-// A Server is an IRC server in front of a Graph and an Outbox.
+// A Server is an IRC server in front of a Log and an Outbox.
 type Server struct {
 	cfg Config
 	log *slog.Logger
@@ -29,10 +30,12 @@ type Server struct {
 	bound     bool
 
 	conns    atomic.Int64 // open connections
-	fed      atomic.Int64 // arrivals that feeds have looked at
 	certs    certificates
 	throttle throttle
 	hashing  chan struct{} // one password check at a time: bcrypt is slow on purpose
+
+	noticesMu sync.Mutex
+	notices   []outbound.Notice // guarded by noticesMu; to be told at the next tick
 
 	state // owned by the loop
 }
@@ -65,10 +68,7 @@ type state struct {
 	feed     int // generation of the feed
 	feedStop context.CancelFunc
 	failFeed context.CancelCauseFunc
-	caughtUp bool  // the first feed has caught up
-	reading  bool  // the present feed has not caught up
-	fedThen  int64 // fed, a tick ago
-	idle     int   // ticks since fed changed
+	caughtUp bool // the first feed has caught up
 
 	batch     int // the newest batch reference
 	mostUsers int // registered at once
@@ -304,5 +304,5 @@ func (s *Server) tick(now time.Time) {
 		s.checkAlive(c, now)
 	}
 	s.watchNetwork(now)
-	s.watchFeed()
+	s.tellNotices()
 }

@@ -298,7 +298,8 @@ func TestStatusText(t *testing.T) {
 			{ID: "7", Session: "outbound", Transport: "quic", Features: map[string]uint32{"event_put_status": 1}},
 			{ID: "8", Session: "inbound", Transport: "tcp"},
 		}},
-		Graph: graphStatus{Slots: 24, Events: 1, Tips: 1},
+		Graph:    graphStatus{Slots: 24, Events: 1, Tips: 1},
+		Outbound: outboundStatus{AckedTotal: 3},
 	}
 	printStatus(&b, s)
 	want := `hearsay 1, up 1m30s, not synced yet
@@ -306,7 +307,18 @@ clock: off from the peers' median by -21s
 peers: 1 of 2 needed to send
   #7 outbound over quic, gives receipts
   #8 inbound over tcp
+queue: empty, 3 messages acknowledged so far
 graph: 1 event in 24 slots, 1 tip
+`
+	if b.String() != want {
+		t.Errorf("%s", b.String())
+	}
+	b.Reset()
+	printQueue(&b, outboundStatus{Depth: 2, Bytes: 300, AckedTotal: 1, Head: &headStatus{
+		Position: 7, State: "parked", Reason: "key", Generations: 1, Rounds: 2, NextAttempt: "2026-01-01T00:00:00Z",
+	}})
+	want = `queue: 2 messages waiting (300 bytes), 1 acknowledged so far
+  head: position 7, parked (key), 1 generation, 2 rounds, next attempt 2026-01-01T00:00:00Z
 `
 	if b.String() != want {
 		t.Errorf("%s", b.String())

@@ -16,8 +16,10 @@ import (
 	"hearsay/eventgraph"
 	"hearsay/eventgraph/gossip"
 	"hearsay/internal/config"
+	"hearsay/internal/kv"
 	"hearsay/internal/rpc"
 	"hearsay/ircd"
+	"hearsay/outbound"
 	"hearsay/p2p"
 )
 
@@ -30,8 +32,15 @@ type daemon struct {
 	// load.
 	reread func() (*config.Config, error)
 
-	graph   *eventgraph.Graph
-	keys    *ircd.Keys
+	graph      *eventgraph.Graph
+	graphStore kv.Store
+	custody    *custody
+	keys       *ircd.Keys
+	arrivals   *ircd.ArrivalLog
+	network    network
+	worker     *outbound.Worker
+	// lost tells run that a commit's outcome is not known (ST-03); it holds one error.
+	lost    chan error
 	irc     *ircd.Server
 	gossip  *gossip.Gossip
 	node    *p2p.Node
@@ -45,11 +54,8 @@ type daemon struct {
 // least: the store's lock first, which refuses a second daemon, then the IRC port.
 // Nothing runs yet. The caller calls run, which closes everything.
 func openDaemon(ctx context.Context, cfg *config.Config, log *slog.Logger, reread func() (*config.Config, error)) (_ *daemon, err error) {
-	d := &daemon{cfg: cfg, log: log, started: time.Now(), reread: reread, keys: &ircd.Keys{}, dnet: rpc.NewFeed("dnet.subscribe_events")}
+	d := &daemon{cfg: cfg, log: log, started: time.Now(), reread: reread, keys: &ircd.Keys{}, dnet: rpc.NewFeed("dnet.subscribe_events"), lost: make(chan error, 1)}
 	if err := makeStoreDir(cfg.Datastore); err != nil {
-		return nil, err
-	}
-	if d.graph, err = eventgraph.Open(graphDir(cfg), graphConfig(cfg, log)); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -57,10 +63,14 @@ func openDaemon(ctx context.Context, cfg *config.Config, log *slog.Logger, rerea
 			err = errors.Join(err, d.close())
 		}
 	}()
-	if err := d.openIRC(ctx); err != nil {
+	if err := d.openStores(); err != nil {
 		return nil, err
 	}
 	if d.gossip, err = gossip.New(gossipConfig(cfg, d.graph, log)); err != nil {
+		return nil, err
+	}
+	d.network = network{d.graph, d.gossip, cfg.Slots.Archive}
+	if err := d.openIRC(ctx); err != nil {
 		return nil, err
 	}
 	nc, err := nodeConfig(cfg, []p2p.Protocol{d.gossip.Protocol()}, d.observe, log)
@@ -88,6 +98,25 @@ func openDaemon(ctx context.Context, cfg *config.Config, log *slog.Logger, rerea
 		return nil, err
 	}
 	return d, nil
+}
+
+// openStores opens the stores, which share a disk and leave room for each other.
+func (d *daemon) openStores() (err error) {
+	disk := new(kv.Disk)
+	opts := graphOptions(d.cfg, d.log)
+	opts.Disk = disk
+	store, err := kv.Open(opts)
+	if err != nil {
+		return err
+	}
+	if d.graph, err = eventgraph.OpenStore(store, graphConfig(d.cfg, d.log)); err != nil {
+		return errors.Join(err, store.Close())
+	}
+	d.graphStore = store
+	opts = custodyOptions(d.cfg, d.log)
+	opts.Disk = disk
+	d.custody, err = openCustody(opts, d.cfg, d.log)
+	return err
 }
 
 // makeStoreDir makes the directory of our own files, which is nobody else's.
@@ -118,13 +147,20 @@ func (d *daemon) openIRC(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.arrivals = ircd.NewArrivalLog(ircd.ArrivalConfig{
+		Log: d.custody.arrivals, Queue: d.custody.queue, Graph: d.graph, Keys: d.keys, Logger: d.log,
+	})
+	sender := &ircd.Sender{
+		Queue: d.custody.queue, Keys: d.keys, Graph: d.graph,
+		Accepted: d.custody.arrivals.Notify, Unknown: d.lose,
+	}
 	d.irc, err = ircd.New(ircd.Config{
 		Listen:       []ircd.Listen{listen},
 		Version:      "hearsay-" + release,
 		PasswordHash: d.cfg.IRC.Password,
 		Settings:     settings,
-		Graph:        d.graph,
-		Outbox:       direct{d.graph, d.keys},
+		Log:          d.arrivals,
+		Outbox:       sender,
 		Keys:         d.keys,
 		Network:      d,
 		Reload:       d.reload,
@@ -133,7 +169,39 @@ func (d *daemon) openIRC(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.worker, err = outbound.NewWorker(d.custody.queue, d.network, sender, outbound.WorkerConfig{
+		Policy: policy(d), Notify: d.irc.Notify, Logger: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	d.network.observe(d.worker)
 	return d.irc.Listen(ctx)
+}
+
+// lose ends the daemon, once the client that asked has been told.
+func (d *daemon) lose(err error) {
+	select {
+	case d.lost <- err:
+	default:
+	}
+}
+
+// lostPause is how long clients have to be told that an outcome is unknown.
+const lostPause = 500 * time.Millisecond
+
+// watchLoss ends with an error after which the process must end (ST-03).
+func (d *daemon) watchLoss(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-d.lost:
+		select {
+		case <-ctx.Done():
+		case <-time.After(lostPause):
+		}
+		return fmt.Errorf("custody store: %w; the next start finds out what it holds", err)
+	}
 }
 
 // close closes what open opened, where run does not do it.
@@ -142,14 +210,25 @@ func (d *daemon) close() error {
 	if d.control != nil {
 		errs = append(errs, d.control.Close())
 	}
-	return errors.Join(append(errs, d.graph.Close())...)
+	return errors.Join(append(errs, d.closeStores())...)
+}
+
+func (d *daemon) closeStores() error {
+	var errs []error
+	if d.graph != nil {
+		errs = append(errs, d.graph.Close())
+	}
+	if d.custody != nil {
+		errs = append(errs, d.custody.store.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // run runs the node until ctx ends or a part fails. The end comes in the order of
-// ST-07: first nobody can ask or say anything any more, then the peers are left
-// between frames, then the stores are closed. It returns nil after a clean end.
+// ST-07: first nobody can ask or say anything any more, then nothing new is made of what
+// waits, then the peers are left between frames, then the stores are closed. It returns nil after a clean end.
 func (d *daemon) run(ctx context.Context) (err error) {
-	defer func() { err = errors.Join(err, d.graph.Close()) }()
+	defer func() { err = errors.Join(err, d.closeStores()) }()
 	// A failing part ends all.
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -171,17 +250,22 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		}
 		return func() error { cancel(); return g.Wait() }
 	}
-	stopStore := stage(d.graph.Run)
+	stopStore := stage(d.graph.Run, d.custody.store.Run)
 	front := []func(context.Context) error{d.irc.Run, d.control.Run, d.watch}
 	if d.metrics != nil {
 		front = append(front, d.metrics.Run)
 	}
 	stopFront := stage(front...)
+	stopQueue := stage(
+		d.worker.Run, d.arrivals.Run, d.watchLoss,
+		func(ctx context.Context) error { return d.network.wake(ctx, d.worker) },
+		func(ctx context.Context) error { return d.custody.prune(ctx, d.network.Oldest) },
+	)
 	stopNetwork := stage(d.gossip.Run, d.node.Run)
 	d.log.Info("running", "version", release)
 	<-ctx.Done()
 	d.log.Info("stopping")
-	return errors.Join(stopFront(), stopNetwork(), stopStore())
+	return errors.Join(stopFront(), stopQueue(), stopNetwork(), stopStore())
 }
 
 // reload re-reads the configuration and applies what can change without a restart.
@@ -201,6 +285,7 @@ func (d *daemon) reload(ctx context.Context) (ircd.Summary, error) {
 	if err != nil {
 		return ircd.Summary{}, err
 	}
+	d.worker.Retry() // a key may have come back
 	sum := ircd.Summary{Changed: changed, NeedsRestart: changedSections(d.cfg, cfg)}
 	d.log.Info("configuration reloaded", "changes", len(sum.Changed), "need_restart", len(sum.NeedsRestart))
 	return sum, nil
@@ -225,7 +310,13 @@ func (d *daemon) State() ircd.NetworkState {
 // Troubles are what clients are told besides.
 func (d *daemon) Troubles() []string { return d.notes.list() }
 
-var _ ircd.Troubled = (*daemon)(nil)
+// Blocked is what a client that connects now is told of the queue (DS-76).
+func (d *daemon) Blocked() (outbound.Notice, bool) { return d.worker.Blocked() }
+
+var (
+	_ ircd.Troubled  = (*daemon)(nil)
+	_ ircd.Blockable = (*daemon)(nil)
+)
 
 // ircAddr is the address of the IRC listener, with its real port.
 func (d *daemon) ircAddr() net.Addr { return d.irc.Addrs()[0] }

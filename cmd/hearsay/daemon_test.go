@@ -431,7 +431,7 @@ func TestMetrics(t *testing.T) {
 	}
 	defer alice.close()
 	alice.send("JOIN #canary", "PRIVMSG #canary :canarytext")
-	if err := until(withTime(t), "no event", func() bool { return d.graph.Stats().Events == 1 }); err != nil {
+	if err := until(withTime(t), "not accepted", func() bool { return d.outboundStatus().Depth == 1 }); err != nil {
 		t.Fatal(err)
 	}
 	res, err := http.Get("http://" + d.metrics.listener.Addr().String() + "/metrics")
@@ -444,7 +444,7 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(body)
-	for _, want := range []string{"\nhearsay_events 1\n", "\nhearsay_synced 1\n", "\nhearsay_peers 0\n", "hearsay_statuses_total{result=\"has(inserted)\"} 0\n"} {
+	for _, want := range []string{"\nhearsay_events 0\n", "\nhearsay_queue_depth 1\n", "\nhearsay_queue_accepted_total 1\n", "\nhearsay_queue_sends_total 0\n", "\nhearsay_synced 1\n", "\nhearsay_peers 0\n", "hearsay_statuses_total{result=\"has(inserted)\"} 0\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"hearsay/eventgraph"
 	"hearsay/internal/rpc"
+	"hearsay/outbound"
 )
 
 // methods are what the control socket offers: upstream's, and our own for its
@@ -47,6 +48,7 @@ func (d *daemon) status() statusReport {
 			Events:  int(stats.Events),
 			Tips:    stats.Tips,
 		},
+		Outbound: d.outboundStatus(),
 		P2P: p2pStatus{
 			MinConnections: d.cfg.Outbound.MinConnections,
 			CanSend:        d.gossip.PutTargets(),
@@ -63,6 +65,34 @@ func (d *daemon) status() statusReport {
 		})
 	}
 	s.P2P.Connected = len(s.P2P.Connections)
+	return s
+}
+
+// outboundStatus describes the queue and its head, never text.
+func (d *daemon) outboundStatus() outboundStatus {
+	sum, err := d.custody.queue.Summary()
+	if err != nil {
+		d.log.Warn("the queue cannot be read", "err", err)
+	}
+	s := outboundStatus{Depth: sum.Depth, Bytes: sum.Bytes, AckedTotal: sum.Acked, Held: sum.Held}
+	if sum.Depth == 0 {
+		return s
+	}
+	h, ok := d.worker.Head()
+	if !ok { // enqueued a moment ago
+		items, err := d.custody.queue.List(0, 1)
+		if err != nil || len(items) == 0 {
+			return s
+		}
+		h = outbound.HeadStatus{Position: items[0].Position, State: "waiting", Generations: items[0].Generations}
+	}
+	s.Head = &headStatus{
+		Position: uint64(h.Position), State: h.State, Reason: h.Reason,
+		Generations: h.Generations, Rounds: h.Rounds,
+	}
+	if !h.NextAttempt.IsZero() {
+		s.Head.NextAttempt = h.NextAttempt.UTC().Format(time.RFC3339)
+	}
 	return s
 }
 

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"hearsay/eventgraph"
+	"hearsay/outbound"
 )
 
 // maxScrapes bounds the connections of the metrics endpoint.
@@ -90,6 +91,7 @@ func (d *daemon) registry() *prometheus.Registry {
 	counter("sent_bytes_total", "Bytes to peers.", func() uint64 { return d.node.Stats().BytesOut })
 	counter("bans_total", "Addresses black-listed.", func() uint64 { return d.node.Stats().Bans })
 	counter("receipts_dropped_total", "Statuses that a full feed lost.", d.graph.ReceiptsDropped)
+	d.queueMetrics(gauge, counter)
 
 	statuses := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "hearsay_statuses_total", Help: "Statuses that peers sent, by result.",
@@ -100,4 +102,42 @@ func (d *daemon) registry() *prometheus.Registry {
 	}
 	d.graph.ObserveReceipts(func(rc eventgraph.Receipt) { statuses.WithLabelValues(rc.Result.String()).Inc() })
 	return r
+}
+
+// queueMetrics are the queue's numbers: none of any message (DS-44).
+func (d *daemon) queueMetrics(gauge func(name, help string, value func() float64), counter func(name, help string, value func() uint64)) {
+	sum := func(read func(outbound.Summary) float64) func() float64 {
+		return func() float64 {
+			s, err := d.custody.queue.Summary()
+			if err != nil {
+				return -1
+			}
+			return read(s)
+		}
+	}
+	gauge("queue_depth", "Accepted messages that wait for evidence.", sum(func(s outbound.Summary) float64 { return float64(s.Depth) }))
+	gauge("queue_bytes", "Bytes of the queue's bound in use.", sum(func(s outbound.Summary) float64 { return float64(s.Bytes) }))
+	gauge("queue_held", "1 while a restored queue waits to be confirmed.", sum(func(s outbound.Summary) float64 {
+		if s.Held {
+			return 1
+		}
+		return 0
+	}))
+	gauge("custody_bytes", "Size of the custody store.", func() float64 { return float64(d.custody.store.Size()) })
+	for _, c := range []struct {
+		name, help string
+		read       func(outbound.Counters) uint64
+	}{
+		{"queue_accepted_total", "Messages enqueued.", func(c outbound.Counters) uint64 { return c.Accepted }},
+		{"queue_refused_total", "Enqueues refused.", func(c outbound.Counters) uint64 { return c.Refused }},
+		{"queue_acked_total", "Messages removed by evidence.", func(c outbound.Counters) uint64 { return c.Acked }},
+		{"queue_generations_total", "Events made of messages.", func(c outbound.Counters) uint64 { return c.Generations }},
+		{"queue_replacements_total", "Of these, not the first of their message.", func(c outbound.Counters) uint64 { return c.Replacements }},
+		{"queue_sends_total", "Puts handed to peers, first ones and repeated ones.", func(c outbound.Counters) uint64 { return c.Sends }},
+		{"queue_empty_sends_total", "Of these, written to nobody.", func(c outbound.Counters) uint64 { return c.EmptySends }},
+		{"queue_parked_total", "Times that the head was parked.", func(c outbound.Counters) uint64 { return c.Parked }},
+		{"queue_failures_total", "Commits that failed.", func(c outbound.Counters) uint64 { return c.Failures }},
+	} {
+		counter(c.name, c.help, func() uint64 { return c.read(d.custody.queue.Counters()) })
+	}
 }

@@ -48,12 +48,12 @@ type graphStatus struct {
 	Tips    int    `json:"tips"`   // of the current slot
 }
 
-// outboundStatus is that of a node whose messages go straight out: always empty.
 type outboundStatus struct {
-	Depth      int         `json:"depth"`
-	Bytes      int64       `json:"bytes"`
-	AckedTotal uint64      `json:"acked_total"`
-	Head       *headStatus `json:"head"` // null: the queue is empty
+	Depth      int         `json:"depth"`       // messages that wait for evidence
+	Bytes      int64       `json:"bytes"`       // of max_bytes
+	AckedTotal uint64      `json:"acked_total"` // since the store was made
+	Held       bool        `json:"held"`        // restored from a backup and not confirmed (ST-06)
+	Head       *headStatus `json:"head"`        // null: the queue is empty
 }
 
 type headStatus struct {
@@ -106,6 +106,29 @@ func newStatus() *cobra.Command {
 	return cmd
 }
 
+func printQueue(out io.Writer, s outboundStatus) {
+	if s.Depth == 0 {
+		printf(out, "queue: empty, %s acknowledged so far\n", count(int(s.AckedTotal), "message"))
+		return
+	}
+	printf(out, "queue: %s waiting (%d bytes), %d acknowledged so far\n", count(s.Depth, "message"), s.Bytes, s.AckedTotal)
+	h := s.Head
+	if h == nil {
+		return
+	}
+	printf(out, "  head: position %d, %s", h.Position, h.State)
+	if h.Reason != "" {
+		printf(out, " (%s)", h.Reason)
+	}
+	if h.Generations > 0 {
+		printf(out, ", %s, %s", count(h.Generations, "generation"), count(h.Rounds, "round"))
+	}
+	if h.NextAttempt != "" {
+		printf(out, ", next attempt %s", h.NextAttempt)
+	}
+	printf(out, "\n")
+}
+
 func printStatus(out io.Writer, s statusReport) {
 	synced := "not synced yet"
 	if s.Synced {
@@ -123,5 +146,6 @@ func printStatus(out io.Writer, s statusReport) {
 		}
 		printf(out, "  #%s %s over %s%s\n", c.ID, c.Session, c.Transport, receipts)
 	}
+	printQueue(out, s.Outbound)
 	printf(out, "graph: %s in %s, %s\n", count(s.Graph.Events, "event"), count(s.Graph.Slots, "slot"), count(s.Graph.Tips, "tip"))
 }

@@ -17,6 +17,7 @@ import (
 	"hearsay/eventgraph"
 	"hearsay/eventgraph/gossip"
 	"hearsay/internal/config"
+	"hearsay/internal/kv"
 	"hearsay/ircd"
 	"hearsay/p2p"
 )
@@ -26,11 +27,15 @@ const putStatusFeature = gossip.FeatureStatus
 
 // schemas are the versions of what this build stores (MB-46).
 func schemas() map[string]int {
-	return map[string]int{"graph": eventgraph.Schema}
+	return map[string]int{"graph": eventgraph.Schema, custodyKind: custodySchema}
 }
 
 func graphDir(cfg *config.Config) string {
 	return filepath.Join(config.StoreDir(cfg.Datastore), "graph")
+}
+
+func graphOptions(cfg *config.Config, log *slog.Logger) kv.Options {
+	return kv.Options{Dir: graphDir(cfg), Kind: eventgraph.Kind, Schema: eventgraph.Schema, Sync: true, Logger: log}
 }
 
 func graphConfig(cfg *config.Config, log *slog.Logger) eventgraph.Config {
@@ -51,6 +56,7 @@ func gossipConfig(cfg *config.Config, graph *eventgraph.Graph, log *slog.Logger)
 	return gossip.Config{
 		Graph:          graph,
 		SkipSync:       cfg.Slots.SkipSync,
+		ManualPut:      true, // the queue's worker sends, after it can recognise an answer
 		SyncSlots:      cfg.Slots.Sync,
 		RequestTimeout: requestTimeout(cfg.Net),
 		Logger:         log,

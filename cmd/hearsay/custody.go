@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"hearsay/eventgraph"
+	"hearsay/internal/arrival"
+	"hearsay/internal/config"
+	"hearsay/internal/kv"
+	"hearsay/outbound"
+)
+
+// The custody store holds what this node owes its users: accepted messages that wait,
+// and the order in which messages came (spec/storage.md).
+const (
+	custodyKind   = "custody"
+	custodySchema = 1
+)
+
+// pruneInterval is how often rows of slots that are no longer retained are removed from
+// the arrival log.
+const pruneInterval = time.Minute
+
+// custody is the custody store with what lives in it.
+type custody struct {
+	store    *kv.DB
+	arrivals *arrival.Log
+	queue    *outbound.Queue
+}
+
+func custodyDir(cfg *config.Config) string {
+	return filepath.Join(config.StoreDir(cfg.Datastore), custodyKind)
+}
+
+func custodyOptions(cfg *config.Config, log *slog.Logger) kv.Options {
+	return kv.Options{Dir: custodyDir(cfg), Kind: custodyKind, Schema: custodySchema, Sync: true, Logger: log}
+}
+
+// openCustody opens the store and checks all of it. params says which slot a
+// generation lies in.
+func openCustody(opts kv.Options, cfg *config.Config, log *slog.Logger) (_ *custody, err error) {
+	c := &custody{}
+	if c.store, err = kv.Open(opts); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.store.Close())
+		}
+	}()
+	if c.arrivals, err = arrival.Open(c.store, nil); err != nil {
+		return nil, err
+	}
+	params := graphConfig(cfg, log).Params
+	c.queue, err = outbound.Open(c.store, outbound.Config{
+		MaxMessages: cfg.Outbound.MaxMessages, MaxBytes: cfg.Outbound.MaxBytes, Logger: log,
+		Hooks: outbound.Hooks{
+			Enqueued: func(tx kv.Txn, e outbound.Entry) error {
+				return c.arrivals.AppendOwn(tx, arrival.ID(e.ID), uint64(e.Position), e.Enqueued)
+			},
+			Generated: func(tx kv.Txn, e outbound.Entry, _ int, g outbound.Generation) error {
+				slot := params.SlotAt(eventgraph.Slot(g.Event.Timestamp).Time())
+				return c.arrivals.OwnGeneration(tx, arrival.ID(e.ID), slot, &g.Event)
+			},
+			Cancelled: func(tx kv.Txn, _ outbound.Position, id outbound.LogicalID, _ int) error {
+				return c.arrivals.RemoveOwn(tx, arrival.ID(id))
+			},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// prune removes rows of slots that the graph no longer retains, until ctx ends. What is
+// still queued stays.
+func (c *custody) prune(ctx context.Context, oldest func() eventgraph.Slot) error {
+	tick := time.NewTicker(pruneInterval)
+	defer tick.Stop()
+	for {
+		for more := true; more && ctx.Err() == nil; {
+			var err error
+			more, err = c.arrivals.Prune(oldest(), func(tx kv.Reader, row *arrival.Row) (bool, error) {
+				return outbound.Queued(tx, outbound.Position(row.Position))
+			})
+			if err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
