@@ -675,3 +675,29 @@ func TestPullAcrossTurn_Trap11(t *testing.T) {
 		})
 	}
 }
+
+// Trap 16: a peer of another network is compared with once; its pushes cost it
+// nothing but are not stored.
+func TestForeignPeerIsLeftAlone_Trap16(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		foreign := testParams
+		foreign.Contents = []byte("other")
+		genesis := foreign.GenesisOf(testSlot)
+		e := testEvent(uint64(time.Now().UnixMilli()), genesis.ID())
+		n := newNode(t, synced)
+		l := &library{slot: testSlot, events: []eventgraph.Event{genesis, e}}
+		p := newPuppet(t, n, p2p.SessionOutbound, true, l.answer)
+		rest(time.Minute)
+		before := len(heard[TipReq](p, CmdTipReq))
+		p.put(e)
+		p.wantAnswer(e, eventgraph.NackInvalid)
+		rest(45 * time.Minute)
+		if got := len(heard[TipReq](p, CmdTipReq)) - before; got > 5 { // the static graph only
+			t.Errorf("asked %d times more", got)
+		}
+		if p.ctx.Err() != nil || n.has(e.ID()) {
+			t.Errorf("closed: %v", p.ctx.Err())
+		}
+		n.wantStrikes(0)
+	})
+}
