@@ -291,8 +291,7 @@ func TestShutdown(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer half.Close()
-		good := n.dialRaw(t, "5.0.0.4", node.url)
-		good.shake()
+		conn := newMute(t, n, "5.0.0.4", node.url)
 		p := node.Peers()[1]
 		written := 0
 		for range 50 {
@@ -306,6 +305,12 @@ func TestShutdown(t *testing.T) {
 			}
 		}
 		start := time.Now()
+		node.cancel()
+		settle(time.Second)
+		if err := p.TrySend(Message{Command: "toy::msg"}); !errors.Is(err, ErrShutdown) {
+			t.Errorf("a message after the end: %v", err)
+		}
+		good := newRawPeer(t, conn) // reads on only now
 		node.stop(t)
 		if d := time.Since(start); d > closeGrace {
 			t.Errorf("stopped after %v", d)

@@ -3,6 +3,7 @@ package p2p
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,6 +76,35 @@ func TestPoolDoesNotLock(t *testing.T) {
 		}
 		for range 4 {
 			<-done
+		}
+	})
+}
+
+// Where all wait for each other, small needs go before large ones.
+func TestPoolPrefersSmallNeeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemPool(100)
+		var order []int
+		done := make(chan struct{}, 5)
+		for _, need := range []int{500, 40, 400, 30, 300} {
+			h := &poolHolder{evict: func() { t.Error("evicted") }}
+			m.take(h, 20)
+			go func() {
+				if err := m.wait(t.Context(), h, need, need, true); err != nil {
+					t.Error(err)
+				}
+				order = append(order, need) // one goes on at a time
+				time.Sleep(time.Second)
+				m.give(h, 20+need)
+				done <- struct{}{}
+			}()
+		}
+		for range 5 {
+			<-done
+		}
+		// Who looks first when nobody is ahead may be any of them; then by need.
+		if rest := order[1:]; !slices.IsSorted(rest) {
+			t.Errorf("order %v", order)
 		}
 	})
 }
