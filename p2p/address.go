@@ -19,8 +19,7 @@ func newAddressHandler(p *Peer) Handler {
 // Handle takes getaddr and addr.
 func (h *addressHandler) Handle(command string, payload []byte) error {
 	if command == cmdAddr {
-		_, err := h.peer.takeAddrs(payload)
-		return err
+		return h.peer.takeAddrs(payload)
 	}
 	m, err := decodeGetaddr(payload)
 	if err != nil {
@@ -55,7 +54,7 @@ func (h *addressHandler) Run(ctx context.Context) error {
 		case m := <-h.asks:
 			n := p.node
 			answer := n.hosts.answer(m, n.connector.shareable(), n.intN)
-			if err := p.sendBase(ctx, cmdAddr, appendAddr(nil, answer)); err != nil {
+			if err := p.sendBase(ctx, cmdAddr, encodeAddr(answer)); err != nil {
 				return err
 			}
 		}
@@ -77,7 +76,7 @@ func (h *seedHandler) Handle(command string, payload []byte) error {
 	if command != cmdAddr {
 		return checkBase(command, payload)
 	}
-	if _, err := h.peer.takeAddrs(payload); err != nil {
+	if err := h.peer.takeAddrs(payload); err != nil {
 		return err
 	}
 	select {
@@ -114,7 +113,7 @@ func (p *Peer) announce(ctx context.Context) error {
 	if len(own) == 0 {
 		return nil
 	}
-	return p.sendBase(ctx, cmdAddr, appendAddr(nil, own))
+	return p.sendBase(ctx, cmdAddr, encodeAddr(own))
 }
 
 // sendGetaddr asks for addresses of the schemes that this node dials.
@@ -124,15 +123,15 @@ func (p *Peer) sendGetaddr(ctx context.Context) error {
 	p.mu.Lock()
 	p.getaddr++
 	p.mu.Unlock()
-	return p.sendBase(ctx, cmdGetaddr, m.appendTo(nil))
+	return p.sendBase(ctx, cmdGetaddr, m.encode())
 }
 
 // takeAddrs checks an addr message and keeps of it no more than was asked for: twice
 // the number in our getaddr, or as many as an announcement has.
-func (p *Peer) takeAddrs(payload []byte) (stored int, err error) {
+func (p *Peer) takeAddrs(payload []byte) error {
 	entries, err := decodeAddr(payload)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	limit := unsolicitedAddrs
 	p.mu.Lock()
@@ -141,11 +140,10 @@ func (p *Peer) takeAddrs(payload []byte) (stored int, err error) {
 		limit = max(limit, 2*p.node.cfg.GetaddrsMax)
 	}
 	p.mu.Unlock()
-	stored = p.node.hosts.intake(entries[:min(limit, len(entries))], p.node.cfg.Now())
-	if stored > 0 {
+	if p.node.hosts.intake(entries[:min(limit, len(entries))], p.node.cfg.Now()) > 0 {
 		signal(p.node.stored)
 	}
-	return stored, nil
+	return nil
 }
 
 // externalAddrs are the addresses under which others reach this node. The wildcard

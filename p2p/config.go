@@ -316,11 +316,11 @@ func (s *settings) checkVersionSize() error {
 	slices.SortFunc(s.features, func(a, b feature) int { return strings.Compare(a.name, b.name) })
 	m := versionMsg{nodeID: s.NodeID, appName: s.AppName, version: s.version, extSend: s.ExternalAddrs, features: s.features}
 	// Two addresses of the peer come on top: leave what a long onion address takes.
-	if n := len(m.appendTo(nil)) + 2*(serial.VarIntSize(maxDialedURL)+maxDialedURL); n > maxVersionPayload {
+	if n := len(m.encode()) + 2*(serial.VarIntSize(maxDialedURL)+maxDialedURL); n > maxVersionPayload {
 		return fmt.Errorf("ExternalAddrs, Features and NodeID take %d bytes too many for a version message", n-maxVersionPayload)
 	}
 	verack := verackMsg{version: s.version, appName: s.AppName}
-	if n := len(verack.appendTo(nil)); n > maxVerackPayload {
+	if n := len(verack.encode()); n > maxVerackPayload {
 		return fmt.Errorf("AppName and AppVersion take %d bytes too many for a verack message", n-maxVerackPayload)
 	}
 	return nil

@@ -121,7 +121,7 @@ func TestVersionAlwaysFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &Peer{node: n, session: SessionOutbound, url: long, route: long}
-	if got := len(n.versionFor(p).appendTo(nil)); got > maxVersionPayload {
+	if got := len(n.versionFor(p).encode()); got > maxVersionPayload {
 		t.Errorf("%d bytes", got)
 	}
 }

@@ -43,7 +43,7 @@ func (n *Node) Direct(ctx context.Context, u URL) (p *Peer, release func(), err 
 	n.mu.Unlock()
 
 	var once sync.Once
-	release = func() { once.Do(func() { n.releaseDirect(u, d) }) }
+	release = func() { once.Do(func() { n.releaseDirect(d) }) }
 	select {
 	case <-d.ready:
 	case <-ctx.Done():
@@ -91,7 +91,7 @@ func (n *Node) dialDirect(ctx context.Context, u URL, d *directUse) {
 	settle(nil, err)
 }
 
-func (n *Node) releaseDirect(u URL, d *directUse) {
+func (n *Node) releaseDirect(d *directUse) {
 	n.mu.Lock()
 	d.users--
 	last := d.users == 0

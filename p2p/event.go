@@ -11,7 +11,7 @@ const (
 	EventSend                EventKind = "send"                       // Peer, URL, Command
 	EventRecv                EventKind = "recv"                       // Peer, URL, Command
 	EventInboundConnected    EventKind = "inbound_connected"          // Peer, URL
-	EventInboundDisconnected EventKind = "inbound_disconnected"       // Peer, URL
+	EventInboundDisconnected EventKind = "inbound_disconnected"       // Peer, URL, Reason
 	EventSlotSleeping        EventKind = "outbound_slot_sleeping"     // Slot
 	EventSlotConnecting      EventKind = "outbound_slot_connecting"   // Slot, URL
 	EventSlotConnected       EventKind = "outbound_slot_connected"    // Slot, URL, Peer

@@ -21,18 +21,17 @@ func newHandshake() *handshake {
 	return &handshake{done: make(chan struct{}), acked: make(chan struct{})}
 }
 
-// note sets one of the two and returns whether it was the first of its kind.
-func (h *handshake) note(which *bool) bool {
+// note sets one of the two; a second message of a kind changes nothing.
+func (h *handshake) note(which *bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if *which {
-		return false
+		return
 	}
 	*which = true
 	if h.version && h.verack {
 		close(h.done)
 	}
-	return true
 }
 
 // peerDone tells whether the peer has sent both.
@@ -48,7 +47,7 @@ func (h *handshake) peerDone() bool {
 // shakeHands sends our version and waits until both sides have what they need, at
 // most for timeout.
 func (p *Peer) shakeHands(timeout time.Duration) error {
-	if err := p.sendControl(Message{Command: cmdVersion, Payload: p.node.versionFor(p).appendTo(nil)}); err != nil {
+	if err := p.sendControl(Message{Command: cmdVersion, Payload: p.node.versionFor(p).encode()}); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(p.ctx, timeout, ErrHandshake)
@@ -105,7 +104,7 @@ func (p *Peer) gotVersion(payload []byte) error {
 	p.shake.note(&p.shake.version)
 	p.node.noteIPv6(m.connectRecv)
 	ack := verackMsg{version: p.node.cfg.version, appName: p.node.cfg.AppName}
-	return p.sendControl(Message{Command: cmdVerack, Payload: ack.appendTo(nil), Written: func(err error) {
+	return p.sendControl(Message{Command: cmdVerack, Payload: ack.encode(), Written: func(err error) {
 		if err == nil {
 			close(p.shake.acked)
 		}

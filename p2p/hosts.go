@@ -18,8 +18,10 @@ const (
 	colours
 )
 
-var colourNames = [colours]string{"grey", "white", "gold", "black", "dark"}
-var colourCaps = [colours]int{greyCap, whiteCap, goldCap, blackCap, darkCap}
+var (
+	colourNames = [colours]string{"grey", "white", "gold", "black", "dark"}
+	colourCaps  = [colours]int{greyCap, whiteCap, goldCap, blackCap, darkCap}
+)
 
 // A hostList is sorted newest first and cut at its cap.
 type hostList struct {
@@ -54,10 +56,10 @@ func (l *hostList) put(e hostEntry) (evicted []hostEntry) {
 	return evicted
 }
 
-func (l *hostList) remove(u URL) bool {
+func (l *hostList) remove(u URL) {
 	seen, ok := l.has[u]
 	if !ok {
-		return false
+		return
 	}
 	i, _ := slices.BinarySearchFunc(l.order, seen, compareSeen)
 	for l.order[i].url != u {
@@ -65,7 +67,6 @@ func (l *hostList) remove(u URL) bool {
 	}
 	l.order = slices.Delete(l.order, i, i+1)
 	delete(l.has, u)
-	return true
 }
 
 // An addrState says what is being done with an address. An address without a state is free.
@@ -150,6 +151,7 @@ func (h *hosts) put(c colour, e hostEntry) {
 		if c == black {
 			h.lists[gold].remove(e.url)
 		}
+	case dark, colours: // nothing that is in another list enters dark
 	}
 	for _, old := range h.lists[c].put(e) {
 		if c == grey && h.uses[old.url].state == stateSuspend {

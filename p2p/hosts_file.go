@@ -17,9 +17,9 @@ import (
 // fileOrder is the order of the lists in the file. Bans are not saved.
 var fileOrder = []colour{dark, grey, white, gold}
 
-// appendFile appends the host lists as text: colour, address and last_seen in UNIX
+// fileText is the host lists as text: colour, address and last_seen in UNIX
 // seconds, with tabs between them, an entry a line (spec/wire.md, section 6).
-func (h *hosts) appendFile(b []byte) []byte {
+func (h *hosts) fileText() (b []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range fileOrder {
@@ -100,7 +100,7 @@ func (h *hosts) save(path string) (err error) {
 	changed := h.changed
 	h.changed = false
 	h.mu.Unlock()
-	text := h.appendFile(nil)
+	text := h.fileText()
 	if !changed || len(text) == 0 {
 		return nil
 	}

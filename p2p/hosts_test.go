@@ -460,7 +460,7 @@ func TestHostsFile(t *testing.T) {
 	if err := h.parseFile(strings.NewReader(sampleHosts), hostsNow); err != nil {
 		t.Fatal(err)
 	}
-	if got := string(h.appendFile(nil)); got != sampleHosts {
+	if got := string(h.fileText()); got != sampleHosts {
 		t.Errorf("wrote\n%s", got)
 	}
 	checkLists(t, h)
@@ -478,7 +478,7 @@ func TestHostsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "grey\ttcp://2.2.2.2:1/\t5\nwhite\ttcp://5.5.5.5:1/\t18446744073709551615\n"
-	if got := string(h.appendFile(nil)); got != want {
+	if got := string(h.fileText()); got != want {
 		t.Errorf("wrote\n%s", got)
 	}
 	if !h.blacklisted(MustParseURL("tcp://3.3.3.3:1")) {
@@ -548,7 +548,7 @@ func FuzzHostsFile(f *testing.F) {
 			t.Fatal(err)
 		}
 		checkLists(t, h)
-		once := h.appendFile(nil)
+		once := h.fileText()
 		again := testHosts(nil)
 		if err := again.parseFile(bytes.NewReader(once), hostsNow); err != nil {
 			t.Fatal(err)

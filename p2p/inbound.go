@@ -146,8 +146,9 @@ func (n *Node) inbound(ctx context.Context, g *gate, c *pendingConn, pending Pen
 		return
 	}
 	live := false
+	var id ConnID
 	_, cause := n.serve(ctx, link{conn: conn, session: SessionInbound, url: u, ready: func(p *Peer) error {
-		live = g.leave(c, true)
+		id, live = p.id, g.leave(c, true)
 		if !live {
 			// A probe or a seed's visitor closes by itself and is content.
 			n.stats.refused.Add(1)
@@ -162,7 +163,7 @@ func (n *Node) inbound(ctx context.Context, g *gate, c *pendingConn, pending Pen
 		return
 	}
 	g.free()
-	n.emit(Event{Kind: EventInboundDisconnected, URL: u, Reason: causeText(cause)})
+	n.emit(Event{Kind: EventInboundDisconnected, Peer: id, URL: u, Reason: causeText(cause)})
 }
 
 // handshakeInbound runs the transport's handshake within the profile's handshake timeout.

@@ -132,8 +132,8 @@ type versionMsg struct {
 	features    []feature
 }
 
-func (m *versionMsg) appendTo(b []byte) []byte {
-	b = serial.AppendString(b, m.nodeID)
+func (m *versionMsg) encode() []byte {
+	b := serial.AppendString(nil, m.nodeID)
 	b = serial.AppendString(b, m.appName)
 	b = m.version.appendTo(b)
 	b = serial.AppendUint64(b, m.timestamp)
@@ -179,8 +179,8 @@ type verackMsg struct {
 	appName string
 }
 
-func (m *verackMsg) appendTo(b []byte) []byte {
-	return serial.AppendString(m.version.appendTo(b), m.appName)
+func (m *verackMsg) encode() []byte {
+	return serial.AppendString(m.version.appendTo(nil), m.appName)
 }
 
 func decodeVerack(payload []byte) (m verackMsg, err error) {
@@ -205,8 +205,8 @@ type getaddrMsg struct {
 	transports []string
 }
 
-// appendTo leaves out transports that would make the payload longer than its limit.
-func (m *getaddrMsg) appendTo(b []byte) []byte {
+// encode leaves out transports that would make the payload longer than its limit.
+func (m *getaddrMsg) encode() []byte {
 	size, n := 4+1, 0
 	for _, t := range m.transports {
 		if size += 1 + len(t); size > maxGetaddrPayload {
@@ -214,7 +214,7 @@ func (m *getaddrMsg) appendTo(b []byte) []byte {
 		}
 		n++
 	}
-	b = serial.AppendUint32(b, m.max)
+	b := serial.AppendUint32(nil, m.max)
 	b = serial.AppendVarInt(b, uint64(n))
 	for _, t := range m.transports[:n] {
 		b = serial.AppendString(b, t)
@@ -237,8 +237,8 @@ type hostEntry struct {
 	lastSeen uint64
 }
 
-// appendAddr leaves out entries that would make the payload longer than its limit.
-func appendAddr(b []byte, entries []hostEntry) []byte {
+// encodeAddr leaves out entries that would make the payload longer than its limit.
+func encodeAddr(entries []hostEntry) []byte {
 	size, n := 3, 0 // up to 65,535 entries the count takes at most 3 bytes
 	for _, e := range entries {
 		l := len(e.url.String())
@@ -247,7 +247,7 @@ func appendAddr(b []byte, entries []hostEntry) []byte {
 		}
 		n++
 	}
-	b = serial.AppendVarInt(b, uint64(n))
+	b := serial.AppendVarInt(nil, uint64(n))
 	for _, e := range entries[:n] {
 		b = appendURL(b, e.url)
 		b = serial.AppendUint64(b, e.lastSeen)

@@ -30,16 +30,16 @@ func recode(command string, payload []byte) ([]byte, error) {
 	switch command {
 	case cmdVersion:
 		m, err := decodeVersion(payload)
-		return m.appendTo(nil), err
+		return m.encode(), err
 	case cmdVerack:
 		m, err := decodeVerack(payload)
-		return m.appendTo(nil), err
+		return m.encode(), err
 	case cmdGetaddr:
 		m, err := decodeGetaddr(payload)
-		return m.appendTo(nil), err
+		return m.encode(), err
 	case cmdAddr:
 		m, err := decodeAddr(payload)
-		return appendAddr(nil, m), err
+		return encodeAddr(m), err
 	default:
 		n, err := decodeNonce(payload)
 		return appendNonce(n), err
@@ -141,17 +141,17 @@ func TestMalformedPayloads(t *testing.T) {
 
 func semverPayload(pre, build string) []byte {
 	m := verackMsg{version: semver{pre: pre, build: build}, appName: "x"}
-	return m.appendTo(nil)
+	return m.encode()
 }
 
 // A getaddr never passes 57 bytes and an addr never 65281, at the bound and past it.
 func TestOwnMessagesFitTheirLimits(t *testing.T) {
 	nine := getaddrMsg{max: 8, transports: shareable}
-	if n := len(nine.appendTo(nil)); n != maxGetaddrPayload {
+	if n := len(nine.encode()); n != maxGetaddrPayload {
 		t.Errorf("nine schemes take %d bytes", n)
 	}
 	ten := getaddrMsg{max: 8, transports: append(shareable[:9:9], "quic")}
-	if got := ten.appendTo(nil); !bytes.Equal(got, nine.appendTo(nil)) {
+	if got := ten.encode(); !bytes.Equal(got, nine.encode()) {
 		t.Errorf("ten schemes: %x", got)
 	}
 	// 65281 = 3 + 510 * 128: an entry of 128 bytes has a URL of 119.
@@ -161,7 +161,7 @@ func TestOwnMessagesFitTheirLimits(t *testing.T) {
 		entries[i].url = u
 	}
 	for n, want := range map[int]int{0: 0, 1: 1, 509: 509, 510: 509, 511: 509} {
-		payload := appendAddr(nil, entries[:n])
+		payload := encodeAddr(entries[:n])
 		got, err := decodeAddr(payload)
 		if err != nil || len(got) != want || len(payload) > maxAddrPayload {
 			t.Errorf("%d entries: %d in %d bytes, %v", n, len(got), len(payload), err)

@@ -20,6 +20,8 @@ func (s Session) String() string {
 		return "refine"
 	case SessionDirect:
 		return "direct"
+	case SessionDefault:
+		return "default"
 	}
 	return "mixed"
 }

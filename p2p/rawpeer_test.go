@@ -209,7 +209,7 @@ func versionFrame(edit func(*versionMsg)) []byte {
 	if edit != nil {
 		edit(&m)
 	}
-	return frame(cmdVersion, m.appendTo(nil))
+	return frame(cmdVersion, m.encode())
 }
 
 func verackFrame(edit func(*verackMsg)) []byte {
@@ -217,12 +217,12 @@ func verackFrame(edit func(*verackMsg)) []byte {
 	if edit != nil {
 		edit(&m)
 	}
-	return frame(cmdVerack, m.appendTo(nil))
+	return frame(cmdVerack, m.encode())
 }
 
 func getaddrFrame(max uint32, transports ...string) []byte {
 	m := getaddrMsg{max, transports}
-	return frame(cmdGetaddr, m.appendTo(nil))
+	return frame(cmdGetaddr, m.encode())
 }
 
 func addrFrame(urls ...string) []byte {
@@ -230,7 +230,7 @@ func addrFrame(urls ...string) []byte {
 	for _, u := range urls {
 		entries = append(entries, hostEntry{MustParseURL(u), uint64(time.Now().Unix())})
 	}
-	return frame(cmdAddr, appendAddr(nil, entries))
+	return frame(cmdAddr, encodeAddr(entries))
 }
 
 // shake does the peer's half of the handshake.

@@ -130,9 +130,10 @@ func (q *sendQueue) takePool(ctx context.Context, m queued, block bool) error {
 	if block {
 		return q.pool.wait(ctx, q.holder, m.pooled, m.pooled, false)
 	}
-	// A second try: the first may have evicted peers that do not read.
-	if q.pool.take(q.holder, m.pooled) || q.pool.take(q.holder, m.pooled) {
-		return nil
+	for range 2 { // the first try may have evicted peers that do not read
+		if q.pool.take(q.holder, m.pooled) {
+			return nil
+		}
 	}
 	return errQueueFull
 }

@@ -557,6 +557,12 @@ func TestRoutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Bans know the canonical address: no route leads around one.
+	banned := MustParseURL("tcp://5.5.5.5:1")
+	n.hosts.ban(banned, false, time.Now())
+	if _, _, err := n.connector.dial(t.Context(), banned); !errors.Is(err, ErrBlacklisted) {
+		t.Errorf("%v", err)
+	}
 	if got := n.connector.shareable(); !slices.Equal(got, []string{"tor", "tcp", "quic"}) {
 		t.Errorf("shareable %v", got)
 	}
