@@ -72,6 +72,11 @@ func newRoot() *cobra.Command {
 		}, newKeygenContact(), newKeygenChannel(), newKeygenPubkey()),
 		newPassword(), newStatus(),
 		group(&cobra.Command{
+			Use: "queue", Short: "what waits to be sent: list, cancel, release, purge",
+			Example: "  hearsay queue list",
+		}, newQueueList(), newQueueCancel(), newQueueRelease(), newQueuePurge()),
+		newBackup(), newRestore(),
+		group(&cobra.Command{
 			Use: "dag", Short: "look at the event graph of the running daemon",
 			Example: "  hearsay dag show",
 		}, newDagShow(), newDagExport()),

@@ -30,6 +30,8 @@ func (d *daemon) methods() map[string]rpc.Method {
 	}.Methods()
 	all["hearsay.status"] = rpc.Method{Call: func(context.Context, json.RawMessage) (any, error) { return d.status(), nil }}
 	all["hearsay.dag"] = rpc.Method{Call: d.dag}
+	all["hearsay.backup"] = rpc.Method{Call: d.backup}
+	d.queueMethods(all)
 	return all
 }
 

@@ -1,15 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,15 +34,18 @@ const scriptTimeout = 30 * time.Second
 //
 //	ports NAME...                sets each variable to a free port of this machine
 //	expand FILE...               replaces $NAME in files by variables
-//	signal NAME ARGUMENT         signals the background commands that were given ARGUMENT
+//	signal NAME ARGUMENT         signals (HUP, INT, TERM, KILL) the background commands that were given ARGUMENT
 //	eventually REGEXP COMMAND    repeats a command until its output matches
 //	irc NAME connect PORT        an IRC client called NAME
 //	irc NAME refused PORT        only who says PASS "password" gets in
 //	irc NAME send LINE
 //	irc NAME expect REGEXP       waits for a line, after those that matched before
 //	irc NAME until REGEXP LINE   sends a line again and again until one matches
+//	irc NAME says N TARGET TEXT  sends N messages, "TEXT 1" and so on
+//	irc NAME hears N NICK TARGET TEXT   waits for these, in order and each once
 //	irc NAME gone                waits for the end of the connection
 //	irc NAME quit
+//	nowhere TEXT DIR             whether no file below DIR holds TEXT
 //	conforms JSON EXAMPLE        whether a JSON file has all that an example has, kind by kind
 func TestScript(t *testing.T) {
 	if testing.Short() {
@@ -59,7 +66,7 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"ports": scriptPorts, "eventually": scriptEventually, "irc": scriptIRC, "conforms": scriptConforms,
-			"expand": scriptExpand, "signal": scriptSignal,
+			"expand": scriptExpand, "signal": scriptSignal, "nowhere": scriptNowhere,
 		},
 		RequireExplicitExec: true,
 	})
@@ -94,7 +101,7 @@ func scriptSignal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: signal NAME ARGUMENT")
 	}
-	sig := map[string]os.Signal{"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "TERM": syscall.SIGTERM}[args[0]]
+	sig := map[string]os.Signal{"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL}[args[0]]
 	n := 0
 	for _, cmd := range ts.BackgroundCmds() {
 		if sig != nil && slices.Contains(cmd.Args, args[1]) {
@@ -195,6 +202,16 @@ func scriptIRC(ts *testscript.TestScript, neg bool, args []string) {
 			cancel()
 		}
 		ts.Check(err)
+	case "says":
+		n, err := strconv.Atoi(args[2])
+		ts.Check(err)
+		for i := range n {
+			c.send(fmt.Sprintf("PRIVMSG %s :%s %d", args[3], strings.Join(args[4:], " "), i+1))
+		}
+	case "hears":
+		n, err := strconv.Atoi(args[2])
+		ts.Check(err)
+		ts.Check(c.hears(ctx, n, args[3], args[4], strings.Join(args[5:], " ")))
 	case "gone":
 		select {
 		case <-c.done:
@@ -207,6 +224,54 @@ func scriptIRC(ts *testscript.TestScript, neg bool, args []string) {
 	default:
 		ts.Fatalf("irc cannot %s", verb)
 	}
+}
+
+// hears waits for n numbered messages in order and wants no other one in between.
+func (c *ircClient) hears(ctx context.Context, n int, nick, target, text string) error {
+	for i := range n {
+		line, err := c.wait(ctx, func(line string) bool {
+			from, rest, _ := strings.Cut(line, " ")
+			return strings.HasPrefix(from, ":"+nick+"!") && strings.HasPrefix(rest, "PRIVMSG "+target+" :"+text)
+		})
+		if want := fmt.Sprintf(" :%s %d", text, i+1); err != nil || !strings.HasSuffix(line, want) {
+			return fmt.Errorf("got %q (%v), not%s", line, err, want)
+		}
+	}
+	return nil
+}
+
+func scriptNowhere(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: nowhere TEXT DIR")
+	}
+	found, err := filesWith(ts.MkAbs(args[1]), args[0])
+	ts.Check(err)
+	switch {
+	case !neg && len(found) > 0:
+		ts.Fatalf("%q is in %v", args[0], found)
+	case neg && len(found) == 0:
+		ts.Fatalf("%q is nowhere in %s", args[0], args[1])
+	}
+}
+
+// filesWith lists the files below dir that hold text.
+func filesWith(dir, text string) (found []string, err error) {
+	n := 0
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		n++
+		b, err := os.ReadFile(path)
+		if bytes.Contains(b, []byte(text)) {
+			found = append(found, path)
+		}
+		return err
+	})
+	if err == nil && n == 0 {
+		err = fmt.Errorf("no file in %s", dir)
+	}
+	return found, err
 }
 
 func scriptConforms(ts *testscript.TestScript, neg bool, args []string) {

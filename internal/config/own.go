@@ -12,11 +12,12 @@ import (
 const (
 	maxDrift     = 24 * time.Hour
 	maxRotation  = 366 * 24 * time.Hour
-	maxRetry     = 24 * time.Hour
+	maxRetry     = time.Hour
 	maxRetryCap  = 30 * 24 * time.Hour
-	maxRounds    = 20
+	maxRounds    = 16
+	maxMessages  = 1 << 20
 	minQueueSize = 2 << 20 // 1 MiB of it is the head's reserve (DS-42)
-	maxQueueSize = 1 << 40
+	maxQueueSize = 1 << 34
 	maxGenesis   = 1 << 53 // ms; beyond what JSON readers can tell apart
 )
 
@@ -82,7 +83,7 @@ func (d *decoder) readOutbound(s *section, o *Outbound) {
 	if o.RetryInitial > maxRetryCap>>o.RetryRounds { // shifted down: the other way overflows
 		s.errorf(s.line("retry_rounds"), "retry_rounds", "retry_initial doubled %d times is longer than %s", o.RetryRounds, maxRetryCap)
 	}
-	s.num("max_messages", &o.MaxMessages, 1, 1<<24)
+	s.num("max_messages", &o.MaxMessages, 1, maxMessages)
 	s.bytes("max_bytes", &o.MaxBytes, minQueueSize, maxQueueSize)
 	s.flag("tip_evidence", &o.TipEvidence)
 	s.finish()
