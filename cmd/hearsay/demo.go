@@ -70,7 +70,12 @@ func newDemo() *cobra.Command {
 // A stage is the demo's running nodes.
 type stage struct {
 	dir   string
-	nodes []*daemon
+	log   *slog.Logger
+	nodes []*daemon // nil: stopped
+	stops []context.CancelFunc
+	ended []chan error // of each node's run
+
+	run   context.Context //nolint:containedctx // of all nodes: ended by close alone
 	stop  context.CancelFunc
 	group *errgroup.Group
 }
@@ -84,7 +89,10 @@ func openStage(ctx context.Context, port int, log *slog.Logger) (_ *stage, err e
 	// The nodes outlive an interrupt until close, which is the same for every exit.
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	group, run := errgroup.WithContext(run)
-	s := &stage{dir: dir, stop: stop, group: group}
+	s := &stage{
+		dir: dir, log: log, run: run, stop: stop, group: group,
+		nodes: make([]*daemon, demoNodes), stops: make([]context.CancelFunc, demoNodes), ended: make([]chan error, demoNodes),
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -97,25 +105,56 @@ func openStage(ctx context.Context, port int, log *slog.Logger) (_ *stage, err e
 		if cfg == nil {
 			return nil, problems
 		}
-		d, err := openDaemon(ctx, cfg, log, nil)
+		err := s.start(ctx, i, cfg)
 		if errors.Is(err, syscall.EADDRINUSE) {
 			return nil, fmt.Errorf("port %d is taken; choose others with --irc-port N", port+i)
 		}
 		if err != nil {
 			return nil, err
 		}
-		s.nodes = append(s.nodes, d)
-		group.Go(func() error { return d.run(run) })
-		select {
-		case <-d.node.Listening():
-		case <-run.Done():
-			return nil, context.Cause(run)
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-		peer = strings.TrimSuffix(d.node.ListenAddrs()[0].String(), "/")
+		peer = s.address(i)
 	}
 	return s, nil
+}
+
+// address is where node i takes connections of peers.
+func (s *stage) address(i int) string {
+	return strings.TrimSuffix(s.nodes[i].node.ListenAddrs()[0].String(), "/")
+}
+
+// start runs node i. It returns when the node listens, or with ctx.
+func (s *stage) start(ctx context.Context, i int, cfg *config.Config) error {
+	d, err := openDaemon(ctx, cfg, s.log, nil)
+	if err != nil {
+		return err
+	}
+	run, stop := context.WithCancel(s.run)
+	ended := make(chan error, 1)
+	s.nodes[i], s.stops[i], s.ended[i] = d, stop, ended
+	s.group.Go(func() error {
+		err := d.run(run)
+		ended <- err
+		return err
+	})
+	select {
+	case <-d.node.Listening():
+		return nil
+	case <-s.run.Done():
+		return context.Cause(s.run)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// halt stops node i alone and says how to run it again, at the same addresses.
+func (s *stage) halt(i int) (again *config.Config, err error) {
+	c := *s.nodes[i].cfg
+	c.Net.Inbound = []string{s.address(i)}
+	c.IRC.Listen = "tcp://" + s.nodes[i].ircAddr().String()
+	s.stops[i]()
+	err = <-s.ended[i]
+	s.nodes[i] = nil
+	return &c, err
 }
 
 // close stops the nodes and removes what they stored.
@@ -167,6 +206,7 @@ outbound_connections = 0
 [net.profiles."quic"]
 inbound = ["quic://127.0.0.1:0"]
 peers = [%s]
+outbound_connect_timeout = 5
 
 [channel.%q]
 topic = "Say something; the other nodes hear it"
@@ -211,6 +251,7 @@ func runDemo(ctx context.Context, out io.Writer, port int) (err error) {
 		defer tell.receipts(i, d)()
 		g.Go(func() error { return tell.arrivals(gctx, i, d) })
 		g.Go(func() error { return tell.peers(gctx, i, d) })
+		g.Go(func() error { return tell.queue(gctx, i, d) })
 	}
 	g.Go(func() error { // a node that fails ends the demo
 		done := make(chan error, 1)
@@ -266,6 +307,32 @@ func (t *teller) receipts(node int, d *daemon) (cancel func()) {
 	return d.graph.ObserveReceipts(func(r eventgraph.Receipt) {
 		t.line(node, "receipt: a peer says %s of event %s", r.Result, shortID(r.ID.String()))
 	})
+}
+
+// queue tells what becomes of the messages that the node accepted, until ctx ends.
+func (t *teller) queue(ctx context.Context, node int, d *daemon) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	last := d.outboundStatus()
+	for {
+		now := d.outboundStatus()
+		if n := int(now.AckedTotal - last.AckedTotal); n > 0 {
+			t.line(node, "queue: %s acknowledged and removed, %d left", count(n, "message"), now.Depth)
+		}
+		if h := now.Head; h != nil && (last.Head == nil || *h != *last.Head) {
+			reason := ""
+			if h.Reason != "" {
+				reason = " (" + h.Reason + ")"
+			}
+			t.line(node, "queue: %s, the first one is %s%s, %s", count(now.Depth, "message"), h.State, reason, count(h.Rounds, "repetition"))
+		}
+		last = now
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 // peers tells when the number of connections changes, until ctx ends.

@@ -63,6 +63,7 @@ func runScene(ctx context.Context, out io.Writer, port int, log *slog.Logger) (e
 		{"status: node2 gives node1 a receipt for it", s.receipt},
 		{"an encrypted channel: bob reads it, the graph does not show it", s.encrypted},
 		{"a direct message from alice to bob", s.private},
+		{"the queue: alice speaks while no peer is there; node1 is restarted; node2 comes back; bob hears her", s.queue},
 		{"history: carol (node2) comes late and reads what was said", s.history},
 		{"all nodes hold the same events", s.same},
 	} {
@@ -168,6 +169,54 @@ func (s *scene) private(ctx context.Context) error {
 		return err
 	}
 	return s.hidden(ctx)
+}
+
+// queue takes the middle of the line away, and the first node down, between a line
+// that was accepted and its arrival.
+func (s *scene) queue(ctx context.Context) error {
+	const text = "said to nobody, heard all the same"
+	before := s.stage.nodes[0].outboundStatus()
+	if before.Depth != 0 {
+		return fmt.Errorf("%d messages wait already", before.Depth)
+	}
+	middle, err := s.stage.halt(1)
+	if err != nil {
+		return err
+	}
+	node := s.stage.nodes[0]
+	if err := until(ctx, "node1 keeps a peer that is gone", func() bool { return node.gossip.PutTargets() == 0 }); err != nil {
+		return err
+	}
+	s.alice.send("PRIVMSG " + demoPublic + " :" + text)
+	if err := until(ctx, "not accepted", func() bool { return node.outboundStatus().Depth == 1 }); err != nil {
+		return err
+	}
+	events := node.graph.Stats().Events
+	s.alice.close()
+	first, err := s.stage.halt(0)
+	if err != nil {
+		return err
+	}
+	if err := s.stage.start(ctx, 0, first); err != nil {
+		return err
+	}
+	node = s.stage.nodes[0]
+	if now := node.outboundStatus(); now.Depth != 1 || now.Head.State != "waiting" || node.graph.Stats().Events != events {
+		return errors.New("the message did not wait")
+	}
+	if s.alice, err = dialIRC(ctx, node.ircAddr().String(), "alice", ""); err != nil {
+		return err
+	}
+	if err := s.stage.start(ctx, 1, middle); err != nil {
+		return err
+	}
+	if _, err := s.bob.waitMessage(ctx, "alice", demoPublic, text); err != nil {
+		return err
+	}
+	return until(ctx, "no evidence", func() bool {
+		now := node.outboundStatus()
+		return now.Depth == 0 && now.AckedTotal == before.AckedTotal+1
+	})
 }
 
 // hidden looks for secrets in what every node stores for everybody.
