@@ -22,33 +22,49 @@ const (
 	capUserhostInNames                    // NAMES lists prefixes
 	capSelfMessage                        // direct messages that another client of ours sent
 	capCapNotify                          // nothing: capabilities do not change
+	capAwayNotify                         // AWAY of other local clients
+	capSASL                               // AUTHENTICATE
+	capSetname                            // SETNAME of other local clients
 )
 
-var capNames = []struct {
-	name string
-	cap  capSet
-}{
-	{"batch", capBatch},
-	{"cap-notify", capCapNotify},
-	{"echo-message", capEchoMessage},
-	{"labeled-response", capLabeledResponse},
-	{"message-tags", capMessageTags},
-	{"multi-prefix", capMultiPrefix},
-	{"no-autojoin", capNoAutojoin},
-	{"no-history", capNoHistory},
-	{"server-time", capServerTime},
-	{"standard-replies", capStandardReplies},
-	{"userhost-in-names", capUserhostInNames},
-	{"znc.in/self-message", capSelfMessage},
+// capNames are the capabilities by name, with their values for clients that know CAP
+// LS 302.
+var capNames = []capName{
+	{name: "away-notify", cap: capAwayNotify},
+	{name: "batch", cap: capBatch},
+	{name: "cap-notify", cap: capCapNotify},
+	{name: "echo-message", cap: capEchoMessage},
+	{name: "labeled-response", cap: capLabeledResponse},
+	{name: "message-tags", cap: capMessageTags},
+	{name: "multi-prefix", cap: capMultiPrefix},
+	{name: "no-autojoin", cap: capNoAutojoin},
+	{name: "no-history", cap: capNoHistory},
+	{name: "sasl", cap: capSASL, value: "PLAIN"},
+	{name: "server-time", cap: capServerTime},
+	{name: "setname", cap: capSetname},
+	{name: "standard-replies", cap: capStandardReplies},
+	{name: "userhost-in-names", cap: capUserhostInNames},
+	{name: "znc.in/self-message", cap: capSelfMessage},
+}
+
+// A capName is a capability on the wire.
+type capName struct {
+	name  string
+	cap   capSet
+	value string
 }
 
 func (cs capSet) has(c capSet) bool { return cs&c != 0 }
 
-// list names the capabilities in cs.
-func (cs capSet) list() string {
+// list names the capabilities in cs, with values or without.
+func (cs capSet) list(values bool) string {
 	var names []string
 	for _, c := range capNames {
-		if cs.has(c.cap) {
+		switch {
+		case !cs.has(c.cap):
+		case values && c.value != "":
+			names = append(names, c.name+"="+c.value)
+		default:
 			names = append(names, c.name)
 		}
 	}
@@ -73,9 +89,9 @@ func cmdCap(s *Server, rq *request) error {
 			c.cap302 = true
 			c.caps |= capCapNotify // implied
 		}
-		answer("LS", allCaps.list())
+		answer("LS", allCaps.list(c.cap302))
 	case "LIST":
-		answer("LIST", c.caps.list())
+		answer("LIST", c.caps.list(false))
 	case "REQ":
 		if !c.registered {
 			c.capHold = true
@@ -107,13 +123,7 @@ func cmdCap(s *Server, rq *request) error {
 func parseCaps(list string) (on, off capSet, ok bool) {
 	for _, word := range strings.Fields(list) {
 		name, minus := strings.CutPrefix(word, "-")
-		i := slices.IndexFunc(capNames, func(c struct {
-			name string
-			cap  capSet
-		},
-		) bool {
-			return c.name == name
-		})
+		i := slices.IndexFunc(capNames, func(c capName) bool { return c.name == name })
 		if i < 0 {
 			return 0, 0, false
 		}

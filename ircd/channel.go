@@ -53,6 +53,13 @@ func (s *Server) join(rq *request, name string) {
 		s.send(m, l)
 	}
 	rq.send(l)
+	if c.away != "" {
+		for m := range cv.members {
+			if m.caps.has(capAwayNotify) {
+				s.send(m, awayLine(c))
+			}
+		}
+	}
 	s.enter(c, cv)
 	if cv.topic != "" {
 		s.topic(rq, cv)
@@ -211,35 +218,8 @@ func (s *Server) topic(rq *request, cv *conversation) {
 	rq.replyPlain(rplTopicWhoTime, cv.name, cv.topicBy, strconv.FormatInt(cv.topicAt.Unix(), 10))
 }
 
-// cmdList is LIST: configured and joined channels, and those in which somebody spoke.
-func cmdList(s *Server, rq *request) error {
-	rq.reply(rplListStart, "Channel", "Users  Name")
-	var list []*conversation
-	if names := splitList(rq.param(0)); len(names) > 0 && strings.HasPrefix(names[0], "#") {
-		for _, name := range names {
-			if cv := s.convs[privmsg.Fold(name)]; cv != nil && cv.isChannel() && !slices.Contains(list, cv) {
-				list = append(list, cv)
-			}
-		}
-	} else {
-		for _, cv := range s.convs {
-			if cv.isChannel() {
-				list = append(list, cv)
-			}
-		}
-		slices.SortFunc(list, func(a, b *conversation) int { return cmp.Compare(a.folded, b.folded) })
-	}
-	for _, cv := range list[:min(len(list), maxListed)] {
-		if n := len(s.present(cv)); n > 0 || cv.configured {
-			rq.reply(rplList, cv.name, strconv.Itoa(n), cv.topic)
-		}
-	}
-	rq.reply(rplListEnd, "End of /LIST")
-	return nil
-}
-
 // cmdMode answers queries. There are no modes on the network, and none here but a
-// client's own +i.
+// client's own +i and +B.
 func cmdMode(s *Server, rq *request) error {
 	c, target, change := rq.c, rq.param(0), rq.param(1)
 	if !strings.HasPrefix(target, "#") {
@@ -249,11 +229,7 @@ func cmdMode(s *Server, rq *request) error {
 		case peer != c:
 			return numeric(errUsersDontMatch, "Can't change mode for other users")
 		case change == "":
-			modes := "+"
-			if c.invisible {
-				modes = "+i"
-			}
-			rq.replyPlain(rplUModeIs, modes)
+			rq.replyPlain(rplUModeIs, c.modes())
 			return nil
 		}
 		s.userMode(rq, change)
@@ -278,36 +254,54 @@ func cmdMode(s *Server, rq *request) error {
 	return nil
 }
 
+// modes are a client's own, as 221 has them.
+func (c *client) modes() string {
+	modes := "+"
+	if c.bot {
+		modes += "B"
+	}
+	if c.invisible {
+		modes += "i"
+	}
+	return modes
+}
+
 func (s *Server) userMode(rq *request, change string) {
 	c, on, unknown := rq.c, true, false
-	before := c.invisible
+	wasBot, wasInvisible := c.bot, c.invisible
 	for _, r := range change {
 		switch r {
 		case '+', '-':
 			on = r == '+'
+		case 'B':
+			c.bot = on
 		case 'i':
 			c.invisible = on
 		default:
 			unknown = true
 		}
 	}
-	if c.invisible != before {
-		modes := "+i"
-		if before {
-			modes = "-i"
+	var plus, minus string
+	note := func(mode string, was, is bool) {
+		switch {
+		case is && !was:
+			plus += mode
+		case was && !is:
+			minus += mode
 		}
-		rq.send(plain(c.prefix(), "MODE", c.nick, modes))
+	}
+	note("B", wasBot, c.bot)
+	note("i", wasInvisible, c.invisible)
+	if plus != "" {
+		plus = "+" + plus
+	}
+	if minus != "" {
+		minus = "-" + minus
+	}
+	if plus+minus != "" {
+		rq.send(plain(c.prefix(), "MODE", c.nick, plus+minus))
 	}
 	if unknown {
 		rq.reply(errUModeUnknownFlag, "Unknown user mode flag")
 	}
-}
-
-// cmdInvite and cmdKick refuse honestly.
-func cmdInvite(s *Server, rq *request) error {
-	return numeric(errChanOPrivsNeeded, token(rq.param(1)), "Nobody can be invited: whoever knows a channel's name or secret is in it")
-}
-
-func cmdKick(s *Server, rq *request) error {
-	return numeric(errChanOPrivsNeeded, token(rq.param(0)), "Nobody can be kicked: there are no channel operators")
 }

@@ -42,7 +42,15 @@ type client struct {
 	checking   bool // the password is being looked at
 	trusted    bool // the password was right
 	invisible  bool // user mode +i
+	bot        bool // user mode +B
 	away       string
+
+	sasl          saslState
+	saslTries     int  // failed ones
+	authenticated bool // by SASL
+	device        string
+	identified    identitySource    // what device is from
+	monitored     map[string]string // MONITOR: nicks as they were written, by folded nick
 
 	joined map[*conversation]bool // channels
 	behind []*conversation        // conversations with history still to send
@@ -204,6 +212,7 @@ func (s *Server) bury() {
 		}
 		if c.registered {
 			delete(s.nicks, privmsg.Fold(c.nick))
+			s.bygone(c.nick, c.user, c.realname)
 			for peer := range s.peersOf(c) {
 				s.send(peer, free(c.prefix(), "QUIT", d.reason))
 			}
@@ -212,6 +221,9 @@ func (s *Server) bury() {
 			s.leave(c, cv)
 		}
 		delete(s.clients, c)
+		if c.registered {
+			s.tellMonitors(privmsg.Fold(c.nick))
+		}
 	}
 }
 

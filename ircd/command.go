@@ -19,39 +19,54 @@ type command struct {
 
 // commands is every command that is known. What is missing is answered 421.
 var commands = map[string]command{
-	"ADMIN":    {handler: cmdAdmin},
-	"AWAY":     {handler: cmdAway},
-	"CAP":      {handler: cmdCap, minParams: 1, anytime: true},
-	"INFO":     {handler: cmdInfo},
-	"INVITE":   {handler: cmdInvite, minParams: 2},
-	"ISON":     {handler: cmdIson, minParams: 1},
-	"JOIN":     {handler: cmdJoin, minParams: 1},
-	"KICK":     {handler: cmdKick, minParams: 2},
-	"LINKS":    {handler: cmdLinks},
-	"LIST":     {handler: cmdList},
-	"LUSERS":   {handler: cmdLusers},
-	"MODE":     {handler: cmdMode, minParams: 1},
-	"MOTD":     {handler: cmdMotd},
-	"NAMES":    {handler: cmdNames},
-	"NICK":     {handler: cmdNick, anytime: true},
-	"NOTICE":   {handler: cmdNotice, long: true},
-	"OPER":     {handler: cmdOper, minParams: 2},
-	"PART":     {handler: cmdPart, minParams: 1},
-	"PASS":     {handler: cmdPass, minParams: 1, anytime: true},
-	"PING":     {handler: cmdPing, anytime: true},
-	"PONG":     {handler: cmdPong, anytime: true},
-	"PRIVMSG":  {handler: cmdPrivmsg, long: true},
-	"QUIT":     {handler: cmdQuit, anytime: true},
-	"REHASH":   {handler: cmdRehash},
-	"TAGMSG":   {handler: cmdTagmsg},
-	"TIME":     {handler: cmdTime},
-	"TOPIC":    {handler: cmdTopic, minParams: 1},
-	"USER":     {handler: cmdUser, minParams: 4, anytime: true},
-	"USERHOST": {handler: cmdUserhost, minParams: 1},
-	"VERSION":  {handler: cmdVersion},
-	"WHO":      {handler: cmdWho},
-	"WHOIS":    {handler: cmdWhois},
-	"WHOWAS":   {handler: cmdWhowas},
+	"ADMIN":        {handler: here(0, (*Server).admin)},
+	"AUTHENTICATE": {handler: cmdAuthenticate, minParams: 1, anytime: true},
+	"AWAY":         {handler: cmdAway},
+	"CAP":          {handler: cmdCap, minParams: 1, anytime: true},
+	"CONNECT":      {handler: cmdOperOnly, minParams: 1},
+	"DIE":          {handler: cmdOperOnly},
+	"HELP":         {handler: cmdHelp},
+	"HELPOP":       {handler: cmdHelp},
+	"INFO":         {handler: here(0, (*Server).info)},
+	"INVITE":       {handler: cmdInvite, minParams: 2},
+	"ISON":         {handler: cmdIson, minParams: 1},
+	"JOIN":         {handler: cmdJoin, minParams: 1},
+	"KICK":         {handler: cmdKick, minParams: 2},
+	"KILL":         {handler: cmdOperOnly, minParams: 2},
+	"LINKS":        {handler: cmdLinks},
+	"LIST":         {handler: cmdList},
+	"LUSERS":       {handler: here(1, (*Server).lusers)},
+	"MAP":          {handler: cmdMap},
+	"MODE":         {handler: cmdMode, minParams: 1},
+	"MONITOR":      {handler: cmdMonitor, minParams: 1},
+	"MOTD":         {handler: here(0, (*Server).motd)},
+	"NAMES":        {handler: cmdNames},
+	"NICK":         {handler: cmdNick, anytime: true},
+	"NOTICE":       {handler: cmdNotice, long: true},
+	"OPER":         {handler: cmdOper, minParams: 2},
+	"PART":         {handler: cmdPart, minParams: 1},
+	"PASS":         {handler: cmdPass, minParams: 1, anytime: true},
+	"PING":         {handler: cmdPing, anytime: true},
+	"PONG":         {handler: cmdPong, anytime: true},
+	"PRIVMSG":      {handler: cmdPrivmsg, long: true},
+	"QUIT":         {handler: cmdQuit, anytime: true},
+	"REHASH":       {handler: cmdRehash},
+	"RESTART":      {handler: cmdOperOnly},
+	"SETNAME":      {handler: cmdSetname, minParams: 1},
+	"SQUIT":        {handler: cmdOperOnly, minParams: 1},
+	"STATS":        {handler: cmdStats},
+	"SUMMON":       {handler: cmdSummon},
+	"TAGMSG":       {handler: cmdTagmsg},
+	"TIME":         {handler: here(0, (*Server).time)},
+	"TOPIC":        {handler: cmdTopic, minParams: 1},
+	"USER":         {handler: cmdUser, minParams: 4, anytime: true},
+	"USERHOST":     {handler: cmdUserhost, minParams: 1},
+	"USERS":        {handler: cmdUsers},
+	"VERSION":      {handler: here(0, (*Server).version)},
+	"WALLOPS":      {handler: cmdOperOnly, minParams: 1},
+	"WHO":          {handler: cmdWho},
+	"WHOIS":        {handler: cmdWhois},
+	"WHOWAS":       {handler: cmdWhowas},
 }
 
 // dispatch handles one line of c, whose reader waits on c.resume.
@@ -109,19 +124,16 @@ func (s *Server) parse(c *client, text string) *request {
 		return nil
 	case errors.Is(err, ircmsg.ErrorLineIsEmpty):
 		return nil
-	case !utf8.ValidString(text): // UTF8ONLY
-		rq.msg.Command = commandOf(msg.Command)
-		rq.fail("INVALID_UTF8", nil, "Message rejected, it is not UTF-8")
+	case !utf8.ValidString(text):
+		rq.labelled()
+		rq.invalidUTF8()
+		rq.flush()
 		return nil
 	case err != nil:
 		rq.reply(errUnknownError, commandOf(msg.Command), "Malformed line")
 		return nil
 	}
-	if c.caps.has(capLabeledResponse) {
-		if _, label := msg.GetTag("label"); len(label) <= maxLabel {
-			rq.label = label
-		}
-	}
+	rq.labelled()
 	body := len(text)
 	if text[0] == '@' {
 		body = len(strings.TrimLeft(text[strings.IndexByte(text, ' '):], " "))
@@ -132,6 +144,19 @@ func (s *Server) parse(c *client, text string) *request {
 		return nil
 	}
 	return rq
+}
+
+// labelled takes over the line's label, if it is one.
+func (rq *request) labelled() {
+	if _, label := rq.msg.GetTag("label"); rq.c.caps.has(capLabeledResponse) && len(label) <= maxLabel && utf8.ValidString(label) {
+		rq.label = label
+	}
+}
+
+// invalidUTF8 is the answer that UTF8ONLY demands, also for clients that did not ask for
+// standard replies: there is no numeric for it (IRCv3 utf8only).
+func (rq *request) invalidUTF8() {
+	rq.send(free(rq.s.cfg.ServerName, "FAIL", commandOf(rq.msg.Command), "INVALID_UTF8", "Message rejected, it is not UTF-8"))
 }
 
 // commandOf is a command as far as it can be repeated to its sender.

@@ -62,6 +62,9 @@ type Config struct {
 	// [Server.Apply]. nil: REHASH is refused.
 	Reload func(ctx context.Context) (Summary, error)
 
+	// StatusCommands are what "*status" can do beside its own.
+	StatusCommands []StatusCommand
+
 	// Now is the wall clock of times that are shown; default time.Now.
 	Now func() time.Time
 	// Logger: default discards.
@@ -118,9 +121,6 @@ func (e *SettingError) Error() string { return fmt.Sprintf("%s %q: %v", e.Table,
 // Unwrap is the fault.
 func (e *SettingError) Unwrap() error { return e.Err }
 
-// reserved are names on the network side that no local nick or contact may take.
-var reserved = map[string]bool{"nickserv": true, "chanserv": true}
-
 // Validate checks names, keys and doubles (T23). The error wraps ErrConfig and, with
 // errors.Join, one SettingError per fault.
 func (st *Settings) Validate() error {
@@ -154,7 +154,7 @@ func (st *Settings) Validate() error {
 		case !privmsg.ValidNick(c.Label):
 			fault("contact", c.Label, "a contact's name is 1 to 24 of letters, digits and -_[]{}\\`^|")
 			continue
-		case reserved[folded]:
+		case services[folded] != "" || disguises[folded]:
 			fault("contact", c.Label, "the name is reserved")
 		case seen[folded]:
 			fault("contact", c.Label, "configured twice (clients do not tell upper from lower case)")
@@ -203,6 +203,9 @@ func (c *Config) validate() error {
 	}
 	if c.Log == nil || c.Outbox == nil {
 		return fail("Log and Outbox are required")
+	}
+	if err := validateStatusCommands(c.StatusCommands); err != nil {
+		return fail("%w", err)
 	}
 	def := func(s *string, v string) {
 		if *s == "" {

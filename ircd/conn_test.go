@@ -55,10 +55,10 @@ func TestMalformedLines(t *testing.T) {
 		a.got()
 		want(t, a.do("PRIVMSG #c :hi \r:x PRIVMSG #c :forged"), ":irc.hearsay 400 alice * :Malformed line")
 		want(t, a.do("PRIVMSG #c :a\x00b"), ":irc.hearsay 400 alice * :Malformed line")
-		want(t, a.do("PRIVMSG #c :latin1 \xe9"), ":irc.hearsay NOTICE alice :Message rejected, it is not UTF-8")
+		want(t, a.do("PRIVMSG #c :latin1 \xe9"), ":irc.hearsay FAIL PRIVMSG INVALID_UTF8 :Message rejected, it is not UTF-8")
 		want(t, b.do("PRIVMSG #c :latin1 \xe9"), ":irc.hearsay FAIL PRIVMSG INVALID_UTF8 :Message rejected, it is not UTF-8")
 		want(t, a.do("", "   ", ":prefix", "@tag", "\r"))
-		want(t, a.do("\xe9\xff"), ":irc.hearsay NOTICE alice :Message rejected, it is not UTF-8")
+		want(t, a.do("\xe9\xff"), ":irc.hearsay FAIL * INVALID_UTF8 :Message rejected, it is not UTF-8")
 		wantPart(t, a.do("PING x"), "PONG")
 		want(t, b.got())
 		if h.outbox.n != 0 {

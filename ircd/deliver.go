@@ -77,9 +77,6 @@ func (s *Server) record(cv *conversation, in incoming) {
 	}
 	if cv.isChannel() {
 		e.nick = privmsg.CleanNick(in.nick)
-		if !in.own && reserved[privmsg.Fold(in.nick)] {
-			return // nobody speaks as a service, as upstream has it
-		}
 	}
 	if in.own {
 		s.remember(in.logical)

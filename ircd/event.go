@@ -47,6 +47,12 @@ type (
 		sum Summary
 		err error
 	}
+	// evAnswer: the slow part of a command is done; then completes the answer. The
+	// client's reader waits.
+	evAnswer struct {
+		rq   *request
+		then func()
+	}
 	// evApply: new settings, already validated.
 	evApply struct {
 		st   Settings
@@ -65,6 +71,7 @@ func (evCaughtUp) event() {}
 func (evAccepted) event() {}
 func (evPassword) event() {}
 func (evReloaded) event() {}
+func (evAnswer) event()   {}
 func (evApply) event()    {}
 func (evTick) event()     {}
 

@@ -23,6 +23,18 @@ const (
 	maxTopic  = 390
 	maxAway   = 256
 	maxReason = 256
+	// maxReply is how much of a numeric or notice is filled with text or a list.
+	maxReply = 350
+	// maxMonitored bounds one client's MONITOR list.
+	maxMonitored = 100
+	// maxWhowas bounds the nicks that WHOWAS remembers.
+	maxWhowas = 100
+	// maxDevice bounds the device in name@device, in bytes.
+	maxDevice = 32
+	// maxSASL bounds what AUTHENTICATE collects, in bytes of base64; maxSASLTries the
+	// failed tries of one connection.
+	maxSASL      = 4 * 400
+	maxSASLTries = 3
 	// maxUser bounds the user part of a prefix, in bytes.
 	maxUser = 16
 	// maxLabel is the longest label that labeled-response allows.

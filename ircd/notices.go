@@ -31,11 +31,7 @@ func (s *Server) tellNotices() {
 		if n.Cleared {
 			code = "QUEUE_MOVING"
 		}
-		for c := range s.clients {
-			if c.registered {
-				s.tell(c, code, noticeText(n))
-			}
-		}
+		s.tellAll(code, noticeText(n))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,8 +28,9 @@ func hashPassword(password string, cost int) (string, error) {
 func cutPassword(p string) []byte { return []byte(p)[:min(len(p), maxPassword)] }
 
 // checkPassword looks at a password on the connection's own goroutine, one in the
-// whole server at a time, after the wait that earlier failures of the host cost.
-func (s *Server) checkPassword(ctx context.Context, conn net.Conn, password string) bool {
+// whole server at a time, after the wait that earlier failures of the host cost. More
+// than one try are readings of the same line: together they count as one failure.
+func (s *Server) checkPassword(ctx context.Context, conn net.Conn, tries ...string) bool {
 	host := hostOf(conn)
 	select {
 	case <-time.After(s.throttle.wait(host, time.Now())):
@@ -41,8 +43,10 @@ func (s *Server) checkPassword(ctx context.Context, conn net.Conn, password stri
 		return false
 	}
 	defer func() { <-s.hashing }()
-	// No password costs no work: nothing has the hash of "".
-	ok := password != "" && bcrypt.CompareHashAndPassword([]byte(s.cfg.PasswordHash), cutPassword(password)) == nil
+	ok := slices.ContainsFunc(tries, func(password string) bool {
+		// No password costs no work: nothing has the hash of "".
+		return password != "" && bcrypt.CompareHashAndPassword([]byte(s.cfg.PasswordHash), cutPassword(password)) == nil
+	})
 	if ok {
 		s.throttle.succeeded(host)
 	} else {

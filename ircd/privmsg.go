@@ -86,8 +86,8 @@ func (s *Server) route(rq *request, command, target, text string) (send, bool) {
 	case strings.HasPrefix(target, "#") && !privmsg.ValidChannel(target):
 		return refuse(errNoSuchNick, "", "No such nick/channel")
 	case ok:
-	case reserved[privmsg.Fold(target)]:
-		s.service(rq, target)
+	case services[privmsg.Fold(target)] != "":
+		s.service(rq, privmsg.Fold(target))
 		return send{}, false
 	default:
 		if peer := s.nicks[privmsg.Fold(target)]; peer != nil {
@@ -150,7 +150,7 @@ func (s *Server) accepted(ev evAccepted) {
 			e := entry{
 				id: acc.ID, command: command, nick: sd.parts[i].nick, lines: lines,
 				time: acc.Time, arrived: s.cfg.Now(), mine: true, from: c.serial,
-				tags: rq.msg.ClientOnlyTags(),
+				tags: rq.tags(),
 			}
 			ctcp := len(lines) == 0 // goes out, and is shown here as it was typed
 			if ctcp {
@@ -197,7 +197,7 @@ func (s *Server) local(rq *request, command string, peer *client, text string) {
 	s.serial++ // any number that is new
 	e := entry{lines: wrap(text, privmsg.MaxText), time: s.cfg.Now()}
 	for _, l := range split(c.prefix(), command, peer.nick, "local-"+itoa(s.serial), &e) {
-		l.tags = rq.msg.ClientOnlyTags()
+		l.tags = rq.tags()
 		if c.caps.has(capEchoMessage) {
 			rq.send(l)
 		}
@@ -206,20 +206,6 @@ func (s *Server) local(rq *request, command string, peer *client, text string) {
 	if command == "PRIVMSG" && peer.away != "" && peer != c {
 		rq.reply(rplAway, peer.nick, peer.away)
 	}
-}
-
-// service answers for darkirc's NickServ, whose only business is rate limiting.
-func (s *Server) service(rq *request, target string) {
-	if rq.msg.Command == "NOTICE" {
-		return
-	}
-	name := map[string]string{"nickserv": "NickServ", "chanserv": "ChanServ"}[privmsg.Fold(target)]
-	if rq.c.caps.has(capEchoMessage) {
-		for _, piece := range wrap(rq.param(1), room(rq.c.prefix(), "PRIVMSG", name)) {
-			rq.send(free(rq.c.prefix(), "PRIVMSG", name, piece))
-		}
-	}
-	rq.send(free(name+"!"+name+"@"+localHost, "NOTICE", rq.c.nick, "Rate limiting (RLN) is off here: there are no identities to manage"))
 }
 
 // cmdTagmsg is TAGMSG: client-only tags between local clients. The network has no place
@@ -239,9 +225,10 @@ func cmdTagmsg(s *Server, rq *request) error {
 		s.serial++
 		l := plain(c.prefix(), "TAGMSG", token(target))
 		l.tags, l.msgid, l.time = rq.msg.ClientOnlyTags(), "local-"+itoa(s.serial), s.cfg.Now()
-		if len(l.tags) == 0 {
+		if len(l.tags) == 0 || services[privmsg.Fold(target)] != "" {
 			continue
 		}
+		l.tags = rq.tags()
 		cv := s.convs[privmsg.Fold(target)]
 		peer := s.nicks[privmsg.Fold(target)]
 		switch {

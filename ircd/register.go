@@ -3,7 +3,6 @@ package ircd
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +15,9 @@ func cmdPass(_ *Server, rq *request) error {
 		return numeric(errAlreadyRegistred, "You may not reregister")
 	}
 	rq.c.pass = rq.param(0)
+	if id, _, ok := passIdentity(rq.c.pass); ok {
+		rq.c.identify(id, fromPass)
+	}
 	return nil
 }
 
@@ -46,12 +48,18 @@ func cmdNick(s *Server, rq *request) error {
 		return nil
 	}
 	l := free(c.prefix(), "NICK", nick)
-	delete(s.nicks, privmsg.Fold(c.nick))
+	before := c.nick
+	delete(s.nicks, privmsg.Fold(before))
 	c.nick = nick
 	s.nicks[privmsg.Fold(nick)] = c
 	rq.send(l)
 	for peer := range s.peersOf(c) {
 		s.send(peer, l)
+	}
+	if privmsg.Fold(before) != privmsg.Fold(nick) {
+		s.bygone(before, c.user, c.realname)
+		s.tellMonitors(privmsg.Fold(before))
+		s.tellMonitors(privmsg.Fold(nick))
 	}
 	return nil
 }
@@ -70,7 +78,7 @@ func (s *Server) nickTaken(c *client, nick string) error {
 
 // isReserved tells whether a folded nick is a service's or a contact's.
 func (s *Server) isReserved(folded string) bool {
-	if reserved[folded] {
+	if services[folded] != "" || disguises[folded] {
 		return true
 	}
 	cv := s.convs[folded]
@@ -83,13 +91,15 @@ func cmdUser(s *Server, rq *request) error {
 	if c.registered {
 		return numeric(errAlreadyRegistred, "You may not reregister")
 	}
-	if rq.param(0) == "" {
+	if rq.param(0) == "" || rq.param(3) == "" {
 		return numeric(errNeedMoreParams, "USER", "Not enough parameters")
 	}
 	if c.checking {
 		return nil
 	}
-	c.user = cleanUser(rq.param(0))
+	id := parseIdentity(rq.param(0))
+	c.user = cleanUser(id.name)
+	c.identify(id, fromUser)
 	c.realname = cutUTF8(rq.param(3), maxReason)
 	s.register(rq)
 	return nil
@@ -102,15 +112,19 @@ func (s *Server) register(rq *request) {
 	if c.registered || c.checking || c.capHold || c.nick == "" || c.user == "" {
 		return
 	}
+	s.abortSASL(rq)
 	if s.cfg.PasswordHash == "" || c.trusted {
 		s.admit(rq)
 		return
 	}
 	c.checking = true
-	pass := c.pass
+	tries := []string{c.pass}
+	if _, password, ok := passIdentity(c.pass); ok {
+		tries = append(tries, password)
+	}
 	c.pass = ""
 	rq.job = func(ctx context.Context) event {
-		return evPassword{rq, s.checkPassword(ctx, c.conn, pass)}
+		return evPassword{rq, s.checkPassword(ctx, c.conn, tries...)}
 	}
 }
 
@@ -152,7 +166,7 @@ func (s *Server) welcome(rq *request) {
 	rq.reply(rplWelcome, fmt.Sprintf("Welcome to the %s network, %s", s.cfg.NetworkName, c.prefix()))
 	rq.reply(rplYourHost, fmt.Sprintf("Your host is %s, running version %s", name, s.cfg.Version))
 	rq.reply(rplCreated, "This server was started "+s.started.UTC().Format("2006-01-02 15:04:05 UTC"))
-	rq.replyPlain(rplMyInfo, name, s.cfg.Version, "i", "b")
+	rq.replyPlain(rplMyInfo, name, s.cfg.Version, "Bi", "b")
 	for _, l := range s.isupport() {
 		rq.reply(rplISupport, append(l, "are supported by this server")...)
 	}
@@ -168,120 +182,7 @@ func (s *Server) welcome(rq *request) {
 	for _, ct := range s.settings.Contacts {
 		s.enter(c, s.convs[privmsg.Fold(ct.Label)])
 	}
-}
-
-// isupport is 005, in lines of at most ten tokens. Everything in it is true.
-func (s *Server) isupport() [][]string {
-	n := strconv.Itoa
-	tokens := []string{
-		"AWAYLEN=" + n(maxAway),
-		"CASEMAPPING=ascii",
-		"CHANLIMIT=#:" + n(maxJoined),
-		"CHANMODES=b,,,",
-		"CHANNELLEN=" + n(privmsg.MaxChannel),
-		"CHANTYPES=#",
-		"LINELEN=" + n(maxLine),
-		"MODES=1",
-		"NETWORK=" + s.cfg.NetworkName,
-		"NICKLEN=" + n(privmsg.MaxNick),
-		"PREFIX=",
-		"SAFELIST",
-		"TARGMAX=JOIN:,LIST:,NAMES:,PART:,PRIVMSG:" + n(maxTargets) + ",NOTICE:" + n(maxTargets) + ",WHOIS:1",
-		"TOPICLEN=" + n(maxTopic),
-		"USERLEN=" + n(maxUser),
-		"UTF8ONLY",
-	}
-	var lines [][]string
-	for len(tokens) > 10 {
-		lines, tokens = append(lines, tokens[:10:10]), tokens[10:]
-	}
-	return append(lines, tokens)
-}
-
-func (s *Server) motd(rq *request) {
-	if len(s.settings.MOTD) == 0 {
-		rq.reply(errNoMOTD, "There is no message of the day")
-		return
-	}
-	rq.reply(rplMOTDStart, "- "+s.cfg.ServerName+" Message of the day -")
-	for _, l := range s.settings.MOTD {
-		for _, piece := range wrap(l, 400) {
-			rq.reply(rplMOTD, "- "+piece)
-		}
-	}
-	rq.reply(rplEndOfMOTD, "End of MOTD command")
-}
-
-// greet says whether anybody is there.
-func (s *Server) greet(rq *request) {
-	if s.cfg.Network == nil {
-		return
-	}
-	rq.notice(s.cfg.Network.State().String())
-	for _, text := range s.currentTroubles() {
-		rq.notice(text)
-	}
-	if b, ok := s.cfg.Network.(Blockable); ok {
-		if n, ok := b.Blocked(); ok {
-			rq.notice(noticeText(n))
-		}
-	}
-}
-
-// String is what clients are told.
-func (n NetworkState) String() string {
-	switch {
-	case n.Peers == 0:
-		return "Not connected to the network: what you say is kept and sent later"
-	case !n.Synced:
-		return fmt.Sprintf("Connected to %s, getting the recent history: what you say is kept and sent after that", peers(n.Peers))
-	case n.Peers < n.Needed:
-		return fmt.Sprintf("Connected to %d of %d peers: what you say is kept and sent when there are more", n.Peers, n.Needed)
-	}
-	return "Connected to " + peers(n.Peers)
-}
-
-func peers(n int) string {
-	if n == 1 {
-		return "1 peer"
-	}
-	return strconv.Itoa(n) + " peers"
-}
-
-// level is the part of the state that is worth a line when it changes.
-func (n NetworkState) level() int {
-	switch {
-	case n.Peers == 0:
-		return 0
-	case !n.Synced:
-		return 1
-	case n.Peers < n.Needed:
-		return 2
-	}
-	return 3
-}
-
-// watchNetwork tells registered clients of a change of level, not more often than
-// noticeInterval; a change that was undone in between is not told.
-func (s *Server) watchNetwork(now time.Time) {
-	if s.cfg.Network == nil {
-		return
-	}
-	s.watchTroubles()
-	st := s.cfg.Network.State()
-	if s.told.IsZero() { // the first look: who connects is greeted
-		s.network, s.told = st, now
-		return
-	}
-	if st.level() == s.network.level() || now.Sub(s.told) < noticeInterval {
-		return
-	}
-	s.network, s.told = st, now
-	for c := range s.clients {
-		if c.registered {
-			s.tell(c, "NETWORK", st.String())
-		}
-	}
+	s.tellMonitors(privmsg.Fold(c.nick))
 }
 
 // cmdQuit is QUIT. The ERROR line that answers it is bury's.
@@ -321,23 +222,10 @@ func cmdRehash(s *Server, rq *request) error {
 }
 
 func (s *Server) reloaded(ev evReloaded) {
-	rq := ev.rq
-	if ev.err != nil {
-		for l := range strings.Lines(ev.err.Error()) {
-			rq.notice("REHASH failed, nothing was changed: " + clean(l))
-		}
-	} else {
-		for _, l := range ev.sum.Changed {
-			rq.notice("REHASH: " + clean(l))
-		}
-		for _, l := range ev.sum.NeedsRestart {
-			rq.notice("REHASH: needs a restart: " + clean(l))
-		}
-		if len(ev.sum.Changed)+len(ev.sum.NeedsRestart) == 0 {
-			rq.notice("REHASH: nothing has changed")
-		}
+	for _, l := range rehashLines(ev.sum, ev.err) {
+		ev.rq.notice(l)
 	}
-	s.finish(rq)
+	s.finish(ev.rq)
 }
 
 // clean makes one line of a text of our own.

@@ -73,6 +73,19 @@ func (rq *request) fail(code string, context []string, text string) {
 	rq.notice(text)
 }
 
+// tags are what local clients with message-tags get with a message: the client-only tags
+// of its sender, and whether that is a bot (IRCv3 bot-mode).
+func (rq *request) tags() map[string]string {
+	tags := rq.msg.ClientOnlyTags()
+	if rq.c.bot {
+		if tags == nil {
+			tags = map[string]string{}
+		}
+		tags["bot"] = ""
+	}
+	return tags
+}
+
 // flush sends an answer that was held back: bare, as a batch, or as ACK where there is
 // nothing to say.
 func (rq *request) flush() {

@@ -76,6 +76,9 @@ type state struct {
 	network   NetworkState // as clients were last told
 	troubles  []string     // as clients were last told
 	told      time.Time    // when that was
+	sync      SyncProgress // as clients were last told
+	syncTold  bool         // clients know of a sync under way
+	pasts     []past       // for WHOWAS, oldest first
 }
 
 type doomed struct {
@@ -235,6 +238,9 @@ func (s *Server) handle(ctx context.Context, ev event) {
 		s.passwordChecked(ev)
 	case evReloaded:
 		s.reloaded(ev)
+	case evAnswer:
+		ev.then()
+		s.finish(ev.rq)
 	case evApply:
 		s.apply(ctx, ev)
 	case evTick:

@@ -25,11 +25,7 @@ func (s *Server) watchTroubles() {
 		if slices.Contains(s.troubles, text) {
 			continue
 		}
-		for c := range s.clients {
-			if c.registered {
-				s.tell(c, "TROUBLE", text)
-			}
-		}
+		s.tellAll("TROUBLE", text)
 	}
 	s.troubles = now
 }

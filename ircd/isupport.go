@@ -1,0 +1,42 @@
+package ircd
+
+import (
+	"strconv"
+
+	"hearsay/internal/privmsg"
+)
+
+// isupport is 005, in lines of at most ten tokens. Everything in it is true.
+func (s *Server) isupport() [][]string {
+	n := strconv.Itoa
+	few := n(maxTargets)
+	tokens := []string{
+		"AWAYLEN=" + n(maxAway),
+		"BOT=B",
+		"CASEMAPPING=ascii",
+		"CHANLIMIT=#:" + n(maxJoined),
+		"CHANMODES=b,,,",
+		"CHANNELLEN=" + n(privmsg.MaxChannel),
+		"CHANTYPES=#",
+		"ELIST=MNTU",
+		"LINELEN=" + n(maxLine),
+		"MAXTARGETS=" + few,
+		"MODES=1",
+		"MONITOR=" + n(maxMonitored),
+		"NAMELEN=" + n(maxReason),
+		"NETWORK=" + s.cfg.NetworkName,
+		"NICKLEN=" + n(privmsg.MaxNick),
+		"PREFIX=",
+		"SAFELIST",
+		"TARGMAX=JOIN:,LIST:,MONITOR:,NAMES:" + few + ",NOTICE:" + few + ",PART:,PRIVMSG:" + few + ",TAGMSG:" + few + ",WHOIS:1,WHOWAS:1",
+		"TOPICLEN=" + n(maxTopic),
+		"USERLEN=" + n(maxUser),
+		"UTF8ONLY",
+		"WHOX",
+	}
+	var lines [][]string
+	for len(tokens) > 10 {
+		lines, tokens = append(lines, tokens[:10:10]), tokens[10:]
+	}
+	return append(lines, tokens)
+}
