@@ -15,8 +15,8 @@ import (
 )
 
 // DS-19, the proof that it asks for: two days in which the network is gone for an hour out
-// of three, and the last messages of each of ours are put again and again whenever it is
-// back; two of ours and three stock peers, with clocks 10 s apart. No strike on either
+// of three and single peers for minutes, and the last messages of each of ours are put
+// again and again; two of ours and three stock peers, with clocks 10 s apart. No strike on either
 // side, and ours have everything. (What a stock peer was cut off from for the rest of its slot is for
 // the queue to make anew.)
 func TestRetriesForDays_DS19(t *testing.T) {
@@ -44,13 +44,18 @@ func TestRetriesForDays_DS19(t *testing.T) {
 		}
 		time.Sleep(30 * time.Minute)
 		var heads [2][]eventgraph.Event // of each: the last four are retried
-		all, cut := 0, false
-		for i := range 2 * 24 * 20 { // every three minutes, for two days
-			if gone := i/20%3 == 2; gone != cut {
-				cut = gone
+		all := 0
+		for i := range 2 * 24 * 60 { // every minute, for two days
+			// An hour out of three ours are alone; else one stock peer after the other is
+			// away for five minutes of twenty, and lacks what was said meanwhile.
+			if i%5 == 0 {
 				n.Heal()
-				if cut { // ours are alone
+				switch away := hosts[i/20%3]; {
+				case i/60%3 == 2:
 					n.Partition(hosts, []*p2ptest.Host{n.Host("10.0.1.1")}, []*p2ptest.Host{n.Host("10.0.1.2")})
+				case i%20 == 5:
+					others := slices.DeleteFunc(slices.Clone(hosts), func(h *p2ptest.Host) bool { return h == away })
+					n.Partition([]*p2ptest.Host{away}, append(others, n.Host("10.0.1.1"), n.Host("10.0.1.2")))
 				}
 			}
 			for k, o := range mine {
@@ -63,7 +68,7 @@ func TestRetriesForDays_DS19(t *testing.T) {
 					o.gossip.Put(t.Context(), e, gossip.PutOptions{Wait: time.Second})
 				}
 			}
-			time.Sleep(3*time.Minute - time.Second*time.Duration(i%2))
+			time.Sleep(time.Minute - time.Second*time.Duration(i%2))
 		}
 		n.Heal()
 		time.Sleep(30 * time.Minute)
