@@ -19,6 +19,11 @@ const (
 	ProtocolBase    = "/komms/mailbox/2"
 )
 
+// ProtocolV1 is the destructive predecessor, whose page deletes what is in it. No
+// client of this module offers it, and a relay speaks it only behind a switch of its
+// library (MB-40).
+const ProtocolV1 = "/komms/mailbox/1"
+
 // Protocols are what both sides offer.
 func Protocols() []string { return []string{ProtocolHearsay, ProtocolBase} }
 

@@ -21,6 +21,8 @@ type (
 		AckLease   *AckLease   `cbor:"AckLease,omitempty"`
 		Info       *Info       `cbor:"Info,omitempty"`       // extension
 		RefuseRows *RefuseRows `cbor:"RefuseRows,omitempty"` // extension
+		// ClaimTokens is an extension.
+		ClaimTokens *ClaimTokens `cbor:"ClaimTokens,omitempty"`
 	}
 	// Deposit asks the relay to keep an envelope.
 	Deposit struct {
@@ -43,7 +45,17 @@ type (
 		RowIDs  []RowID      `cbor:"row_ids"`
 		Reason  RefuseReason `cbor:"reason"`
 	}
+	// ClaimTokens registers tokens for the client, those included that another client
+	// has registered, by proof that it can derive them (MB-29).
+	ClaimTokens struct {
+		Proofs []Proof `cbor:"proofs"`
+	}
 )
+
+// Extension tells whether the request is one of ProtocolHearsay alone.
+func (r *Request) Extension() bool {
+	return r.Info != nil || r.RefuseRows != nil || r.ClaimTokens != nil
+}
 
 // Responses. Exactly one field of a Response is set: the one of the request.
 type (
@@ -54,6 +66,8 @@ type (
 		AckLease   *Accepted  `cbor:"AckLease,omitempty"`
 		Info       *RelayInfo `cbor:"Info,omitempty"`
 		RefuseRows *Accepted  `cbor:"RefuseRows,omitempty"`
+		// ClaimTokens: whether all the tokens are now the client's.
+		ClaimTokens *Accepted `cbor:"ClaimTokens,omitempty"`
 	}
 	// Accepted says yes, or an uninformative no.
 	Accepted struct {
@@ -89,6 +103,7 @@ type (
 		MaxClientTokens uint64 `cbor:"max_client_tokens"`
 		RequestsAMinute uint64 `cbor:"requests_a_minute"`
 		Draining        bool   `cbor:"draining"`
+		Claims          bool   `cbor:"claims"` // ClaimTokens is served
 	}
 )
 
@@ -232,12 +247,18 @@ func (r *Request) check() error {
 			return ErrMalformed
 		}
 	}
+	if c := r.ClaimTokens; c != nil {
+		n++
+		if err := checkProofs(c.Proofs); err != nil {
+			return err
+		}
+	}
 	return exactlyOne(n)
 }
 
 func (r *Response) check() error {
 	n := 0
-	for _, a := range []*Accepted{r.Deposit, r.AckLease, r.RefuseRows} {
+	for _, a := range []*Accepted{r.Deposit, r.AckLease, r.RefuseRows, r.ClaimTokens} {
 		if a != nil {
 			n++
 		}

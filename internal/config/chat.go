@@ -86,7 +86,7 @@ func (d *decoder) readContacts(s *section, c *Chat) {
 		}
 		public, ok1 := t.public("dm_chacha_public")
 		secret, ok2 := t.secret("my_dm_chacha_secret")
-		d.readMailboxURLs(t, "mailbox")
+		relays := d.readMailboxURLs(t, "mailbox")
 		t.finish()
 		if !ok1 || !ok2 {
 			return
@@ -101,7 +101,7 @@ func (d *decoder) readContacts(s *section, c *Chat) {
 		} else {
 			labels[shared.Fingerprint()] = label
 		}
-		c.Contacts = append(c.Contacts, Contact{Label: label, Public: public, Secret: secret})
+		c.Contacts = append(c.Contacts, Contact{Label: label, Public: public, Secret: secret, Mailbox: relays})
 	})
 }
 

@@ -23,6 +23,7 @@ type Config struct {
 	RPC       RPC
 	Outbound  Outbound
 	Metrics   Metrics
+	Mailbox   Mailbox
 	Log       Log
 }
 
@@ -62,6 +63,8 @@ type Contact struct {
 	Label  string
 	Public box.PublicKey
 	Secret box.SecretKey // ours
+	// Mailbox holds the addresses of the relays where the contact collects.
+	Mailbox []string
 }
 
 // Graph is the consensus parameters of the event graph.
@@ -165,7 +168,7 @@ func (d *decoder) decode(root *table) *Config {
 	d.readRPC(top.sub("rpc"), &cfg.RPC)
 	d.readOutbound(top.sub("outbound"), &cfg.Outbound)
 	d.readMetrics(top.sub("metrics"), &cfg.Metrics)
-	d.readMailbox(top.sub("mailbox"))
+	d.readMailbox(top.sub("mailbox"), &cfg.Mailbox)
 	top.finish()
 	return cfg
 }

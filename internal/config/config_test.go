@@ -89,7 +89,7 @@ func TestDefaultFile(t *testing.T) {
 			!strings.Contains(line, "seeds") && !strings.Contains(line, "inbound") &&
 			!strings.Contains(line, "external_addrs") && !strings.Contains(line, "topic") && !strings.Contains(line, "peers") {
 			line = rest
-		} else if strings.HasPrefix(line, "#[graph]") || strings.HasPrefix(line, "#[network]") {
+		} else if strings.HasPrefix(line, "#[graph]") || strings.HasPrefix(line, "#[network]") || strings.HasPrefix(line, "#[mailbox") {
 			line = line[1:]
 		}
 		b.WriteString(line)
@@ -106,6 +106,47 @@ func TestDefaultFile(t *testing.T) {
 	}
 	if diff := cmp.Diff(cfg.Network, all.Network); diff != "" {
 		t.Error(diff)
+	}
+	want := &MailboxRelay{Listen: "0.0.0.0:9610", External: "relay.example.org:9610", Contact: "mailto:operator@example.org", Claims: true,
+		Policy: "no warranty; best effort", Limits: RelayLimits{RelayRows: 65536, RelayBytes: 64 << 20, ClientRequests: 2048, RelayRequests: 8192}}
+	if diff := cmp.Diff(want, all.Mailbox.Relay); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestRelayLimits (MB-50): each number at its bound, one past it, and too small.
+func TestRelayLimits(t *testing.T) {
+	for key, bound := range map[string][3]string{
+		"envelope_ttl":     {`"720h"`, `"721h"`, `"0s"`},
+		"registration_ttl": {`"1440h"`, `"1441h"`, `"0s"`},
+		"lease_ttl":        {`"120s"`, `"121s"`, `"0s"`},
+		"dedup_ttl":        {`"1h"`, `"61m"`, `"0s"`},
+		"page_rows":        {"128", "129", "0"},
+		"page_bytes":       {`"1MiB"`, `"1048577B"`, `"127KiB"`},
+		"request_tokens":   {"4096", "4097", "0"},
+		"client_tokens":    {"4096", "4097", "0"},
+		"client_rows":      {"4096", "4097", "0"},
+		"client_bytes":     {`"32MiB"`, `"33MiB"`, `"127KiB"`},
+		"client_leases":    {"4", "5", "0"},
+		"client_requests":  {"1000000", "1000001", "0"},
+		"token_rows":       {"256", "257", "0"},
+		"token_bytes":      {`"16MiB"`, `"17MiB"`, `"127KiB"`},
+		"token_leases":     {"2", "3", "0"},
+		"relay_rows":       {"65536", "65537", "0"},
+		"relay_bytes":      {`"64MiB"`, `"65MiB"`, `"127KiB"`},
+		"relay_leases":     {"4096", "4097", "0"},
+		"relay_requests":   {"1000000", "1000001", "0"},
+		"registrations":    {"262144", "262145", "0"},
+		"rate_rows":        {"16384", "16385", "0"},
+		"dedup_rows":       {"65536", "65537", "0"},
+		"penalty_rows":     {"128", "129", "0"},
+	} {
+		for i, v := range bound {
+			cfg, problems := Parse([]byte("[mailbox.relay.limits]\n"+key+" = "+v), testEnv)
+			if ok := cfg != nil; ok != (i == 0) {
+				t.Errorf("%s = %s: %v", key, v, problems)
+			}
+		}
 	}
 }
 
@@ -131,6 +172,7 @@ func TestEmptyFile(t *testing.T) {
 			MinConnections: 2, Wakeup: 30 * time.Second, RetryInitial: 30 * time.Second,
 			RetryRounds: 5, MaxMessages: 4096, MaxBytes: 16 << 20, TipEvidence: true,
 		},
+		Mailbox: Mailbox{Interval: time.Minute},
 	}
 	if diff := cmp.Diff(want, cfg); diff != "" {
 		t.Error(diff)

@@ -21,6 +21,9 @@ var (
 	// ErrUnavailable: the relay could not be reached, or did not answer. Whether a
 	// request had an effect is not known; every request may be repeated.
 	ErrUnavailable = errors.New("endpoint: relay is not available")
+	// ErrUnsupported: the request is an extension that the relay does not speak. Nothing
+	// was sent.
+	ErrUnsupported = errors.New("endpoint: relay does not speak the extension")
 	// ErrProtocol: the relay answered what no relay may answer.
 	ErrProtocol = errors.New("endpoint: relay breaks the protocol")
 )
@@ -31,6 +34,7 @@ const requestTimeout = 30 * time.Second
 // A Client talks to one relay. It is safe for concurrent use.
 type Client struct {
 	relay mailbox.Address
+	key   ed25519.PublicKey
 	tls   *tls.Config
 	dial  func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -51,7 +55,12 @@ func NewClient(relay mailbox.Address, key ed25519.PrivateKey, dial func(ctx cont
 	if dial == nil {
 		dial = (&net.Dialer{}).DialContext
 	}
-	return &Client{relay: relay, tls: conf, dial: dial}, nil
+	return &Client{relay: relay, key: key.Public().(ed25519.PublicKey), tls: conf, dial: dial}, nil
+}
+
+// Prove implements Prover: for this client at its relay.
+func (c *Client) Prove(secret [32]byte) mailbox.Proof {
+	return mailbox.Prove(secret, c.relay.Key, c.key)
 }
 
 // Do sends one request and returns the response to it: on its own stream or
@@ -65,13 +74,15 @@ func (c *Client) Do(ctx context.Context, req mailbox.Request) (mailbox.Response,
 	defer cancel()
 	var out []byte
 	if c.relay.Scheme == "quic" {
-		out, err = c.viaQUIC(ctx, b)
+		out, err = c.viaQUIC(ctx, b, req.Extension())
 	} else {
-		out, err = c.viaTLS(ctx, b)
+		out, err = c.viaTLS(ctx, b, req.Extension())
 	}
 	if err != nil {
-		if errors.Is(err, mailbox.ErrIdentity) {
-			return mailbox.Response{}, mailbox.ErrIdentity
+		for _, told := range []error{mailbox.ErrIdentity, ErrUnsupported} {
+			if errors.Is(err, told) {
+				return mailbox.Response{}, told
+			}
 		}
 		return mailbox.Response{}, ErrUnavailable // the cause holds addresses
 	}
@@ -89,7 +100,8 @@ func (c *Client) Do(ctx context.Context, req mailbox.Request) (mailbox.Response,
 func answers(req mailbox.Request, resp mailbox.Response) bool {
 	return (req.Deposit != nil) == (resp.Deposit != nil) && (req.Lease != nil) == (resp.Lease != nil) &&
 		(req.AckLease != nil) == (resp.AckLease != nil) && (req.Info != nil) == (resp.Info != nil) &&
-		(req.RefuseRows != nil) == (resp.RefuseRows != nil)
+		(req.RefuseRows != nil) == (resp.RefuseRows != nil) &&
+		(req.ClaimTokens != nil) == (resp.ClaimTokens != nil)
 }
 
 // Close ends the connection in use.
@@ -102,10 +114,13 @@ func (c *Client) Close() {
 	}
 }
 
-func (c *Client) viaQUIC(ctx context.Context, b []byte) ([]byte, error) {
+func (c *Client) viaQUIC(ctx context.Context, b []byte, extension bool) ([]byte, error) {
 	conn, err := c.connect(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if extension && conn.ConnectionState().TLS.NegotiatedProtocol != mailbox.ProtocolHearsay {
+		return nil, ErrUnsupported
 	}
 	st, err := conn.OpenStreamSync(ctx)
 	if err != nil {
@@ -141,7 +156,7 @@ func (c *Client) connect(ctx context.Context) (*quic.Conn, error) {
 	return conn, nil
 }
 
-func (c *Client) viaTLS(ctx context.Context, b []byte) ([]byte, error) {
+func (c *Client) viaTLS(ctx context.Context, b []byte, extension bool) ([]byte, error) {
 	raw, err := c.dial(ctx, "tcp", c.relay.Host)
 	if err != nil {
 		return nil, err
@@ -152,6 +167,9 @@ func (c *Client) viaTLS(ctx context.Context, b []byte) ([]byte, error) {
 	t := tls.Client(raw, c.tls)
 	if err := t.HandshakeContext(ctx); err != nil {
 		return nil, err
+	}
+	if extension && t.ConnectionState().NegotiatedProtocol != mailbox.ProtocolHearsay {
+		return nil, ErrUnsupported
 	}
 	if _, err := t.Write(b); err != nil {
 		return nil, err

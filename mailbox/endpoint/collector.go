@@ -92,7 +92,7 @@ func (e *Endpoint) mailboxes(relay RelayID) (tokens []mailbox.Token, owner map[m
 		if !own && !slices.Contains(c.Relays, relay) {
 			continue // nobody of this pair comes to this relay
 		}
-		for _, t := range TokensAround(c.Pair, c.Mine, now) {
+		for _, t := range e.bag(c, now).tokens {
 			owner[t] = c
 			all = append(all, t)
 		}
@@ -114,6 +114,9 @@ func (e *Endpoint) pass(ctx context.Context, relay RelayID, who Requester) error
 	tokens, owner := e.mailboxes(relay)
 	if len(tokens) == 0 {
 		return nil
+	}
+	if err := e.claim(ctx, relay, who); err != nil {
+		return err
 	}
 	resp, err := who.Do(ctx, mailbox.Request{Lease: &mailbox.Lease{Tokens: tokens}})
 	if err != nil {
@@ -202,7 +205,11 @@ func (e *Endpoint) stage(relay RelayID, owner map[mailbox.Token]Contact, raw []b
 			}
 		default:
 			m := rec.Message
-			if t.firstSeen(m.ID, now) {
+			until := now
+			if rec.Created.After(now) {
+				until = rec.Created
+			}
+			if t.firstSeen(m.ID, until) {
 				keep, err := e.cfg.Stage(tx, c, *m)
 				if err != nil {
 					return err

@@ -51,26 +51,36 @@ func (e *Endpoint) depositDue(ctx context.Context) (next time.Time, err error) {
 	now := e.now()
 	err = e.store.View(func(r kv.Reader) error {
 		n := 0
-		return r.Scan(kv.Scan{Prefix: key(tableDue), KeysOnly: true}, func(k, _ []byte) error {
-			due := int64(binary.BigEndian.Uint64(k[2:]))
-			// A clock that was set back must not postpone anything for longer than the cap.
-			if due > now.UnixMilli() && due <= now.Add(Redeposit).UnixMilli() {
-				next = time.UnixMilli(due)
-				return kv.ErrStop
-			}
-			if n == depositBatch {
-				next = now
-				return kv.ErrStop
-			}
-			n++
-			seq := binary.BigEndian.Uint64(k[10:])
-			p, err := readParcel(r, seq)
+		// A clock that ran ahead and was set back must not postpone anything for longer
+		// than the longest wait: what is further away is due now.
+		far := be(uint64(now.Add(Redeposit).UnixMilli()) + 1)
+		for _, start := range [][]byte{nil, key(tableDue, far)} {
+			err := r.Scan(kv.Scan{Prefix: key(tableDue), Start: start, KeysOnly: true}, func(k, _ []byte) error {
+				due := int64(binary.BigEndian.Uint64(k[2:]))
+				if start == nil && due > now.UnixMilli() {
+					if due <= now.Add(Redeposit).UnixMilli() {
+						next = time.UnixMilli(due)
+					}
+					return kv.ErrStop
+				}
+				if n == depositBatch {
+					next = now
+					return kv.ErrStop
+				}
+				n++
+				seq := binary.BigEndian.Uint64(k[10:])
+				p, err := readParcel(r, seq)
+				if err != nil {
+					return err
+				}
+				byRelay[p.relay] = append(byRelay[p.relay], seq)
+				return nil
+			})
 			if err != nil {
 				return err
 			}
-			byRelay[p.relay] = append(byRelay[p.relay], seq)
-			return nil
-		})
+		}
+		return nil
 	})
 	if err != nil {
 		return next, err
@@ -146,6 +156,7 @@ func (e *Endpoint) settle(seq uint64, out attempt) error {
 			return err
 		}
 		p := old
+		p.created = min(p.created, now.UnixMilli()) // a clock that ran ahead postpones nothing
 		tell := func(kind NoticeKind) {
 			if e.cfg.Notify != nil {
 				notices = append(notices, func() { e.cfg.Notify(kind, p.contact) })

@@ -92,6 +92,20 @@ type Endpoint struct {
 	cursor      map[RelayID]int
 	failures    map[RelayID]int
 	notBefore   map[RelayID]time.Time // monotonic
+	claims      map[RelayID]claiming
+	bags        map[bagKey]dailyBag
+}
+
+// bagKey names the tokens of a contact; they change with either side's key.
+type bagKey struct {
+	contact ContactID
+	mine    box.PublicKey
+}
+
+// dailyBag is tokens derived on one day; a day is less than a week, so they are right.
+type dailyBag struct {
+	day int64
+	mailbag
 }
 
 // New checks cfg and starts nothing.
@@ -116,7 +130,8 @@ func New(cfg Config) (*Endpoint, error) {
 	}
 	e := &Endpoint{cfg: cfg, store: cfg.Store, now: cfg.Now, log: cfg.Logger,
 		wake: make(chan struct{}, 1), jitter: make(chan *rand.Rand, 1),
-		cursor: map[RelayID]int{}, failures: map[RelayID]int{}, notBefore: map[RelayID]time.Time{}}
+		cursor: map[RelayID]int{}, failures: map[RelayID]int{}, notBefore: map[RelayID]time.Time{},
+		claims: map[RelayID]claiming{}, bags: map[bagKey]dailyBag{}}
 	e.jitter <- cfg.Rand
 	return e, nil
 }

@@ -20,6 +20,7 @@ import (
 //	ms message id               seen: when
 //	mt when message id          seen ids by age
 //	mr contact relay message id receipts that are owed
+//	mk                          seed of the transport identities
 const (
 	space        = 'm'
 	tableMeta    = 'm'
@@ -30,7 +31,10 @@ const (
 	tableSeen    = 's'
 	tableSeenAge = 't'
 	tableReceipt = 'r'
+	tableSeed    = 'k'
 )
+
+type reader = serial.Reader
 
 func key(table byte, parts ...[]byte) []byte {
 	k := []byte{space, table}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"hearsay/internal/kv"
@@ -180,15 +181,17 @@ func (t *txn) dropMessage(id MessageID, from *ContactID) error {
 }
 
 // firstSeen remembers a message id and tells whether it is new. The oldest is forgotten
-// when there are too many.
-func (t *txn) firstSeen(id MessageID, now time.Time) bool {
+// when there are too many. The time is now or that of the record, whichever is later: a
+// record is taken until MaxAge after it says it was made, and must be recognised for as
+// long.
+func (t *txn) firstSeen(id MessageID, until time.Time) bool {
 	if t.has(key(tableSeen, id[:])) || t.err != nil {
 		return false
 	}
 	if t.meta.seen >= MaxSeen {
-		t.forgetSeen(1, now.UnixMilli())
+		t.forgetSeen(1, math.MaxInt64)
 	}
-	when := be(uint64(now.UnixMilli()))
+	when := be(uint64(max(until.UnixMilli(), 0)))
 	t.set(key(tableSeen, id[:]), when)
 	t.set(key(tableSeenAge, when, id[:]), nil)
 	t.meta.seen++

@@ -39,27 +39,28 @@ func (s *state) dropSet(l *lease, id mailbox.LeaseID) {
 	}
 }
 
-// refuse moves the named rows behind all others of their token when the lease ends.
-// It deletes nothing (MB-14, MB-36).
-func (s *state) refuse(c client, id mailbox.LeaseID, ids []mailbox.RowID) Outcome {
-	if _, out := s.held(c, id, ids); out != Accepted {
-		return out
+// refuse puts the named rows into the penalty box of their token, where they wait
+// behind everything else once the lease has ended; those that their recipient had no
+// room for only go behind what was not offered yet. It deletes nothing (MB-14, MB-36).
+// Not accepted means that a box is full: its rows then come last like all that was
+// left unacknowledged.
+func (s *state) refuse(c client, id mailbox.LeaseID, ids []mailbox.RowID, why mailbox.RefuseReason) Outcome {
+	_, out := s.held(c, id, ids)
+	if out != Accepted || why == mailbox.RefuseOverQuota {
+		return out // the end of the lease moves them back
 	}
 	for _, rid := range ids {
 		var r row
-		if !s.get(key(prefixRow, rid[:]), &r, "row") || r.Lease != id {
-			continue
+		if s.get(key(prefixRow, rid[:]), &r, "row") && r.Lease == id && !s.box(rid, &r) {
+			out = RefusedTokenQuota
 		}
-		s.moveBack(rid, &r)
-		r.Lease = id // still held
-		s.set(key(prefixRow, rid[:]), &r)
 	}
-	return Accepted
+	return out
 }
 
 // held checks that a lease is c's, alive, and the one of all the named rows.
 func (s *state) held(c client, id mailbox.LeaseID, ids []mailbox.RowID) (l lease, _ Outcome) {
-	if !s.get(key(prefixLease, id[:]), &l, "lease") || l.Client != c || l.Expires <= s.now {
+	if !s.get(key(prefixLease, id[:]), &l, "lease") || l.Client != c || s.over(l.Expires, profile.LeaseTTL) {
 		return l, RefusedLease
 	}
 	for _, rid := range ids {

@@ -56,7 +56,7 @@ func (s *state) deposit(seal *sealer, random io.Reader, c client, raw []byte, dr
 // expired, or an acknowledged envelope within its hour.
 func (s *state) liveMark(mark []byte) bool {
 	if len(mark) == 8 { // the time until which an acknowledged one is remembered
-		return beTime(mark) > s.now
+		return !s.over(beTime(mark), profile.DedupTTL)
 	}
 	var r row
 	return s.get(key(prefixRow, mark), &r, "row") && r.Expires > s.now

@@ -1,15 +1,16 @@
 package relay
 
-import (
-	"slices"
+import "hearsay/mailbox"
 
-	"hearsay/mailbox"
-)
+// sweepWork bounds the rows and tokens that ending leases touches in one transaction,
+// give or take one lease, so that a commit stays below what the store takes.
+const sweepWork = 512
 
 // sweep ends what has expired, at most limit of each kind, and returns how much it
 // ended. It is idempotent: what a crash left undone is due at the next sweep.
 func (s *state) sweep(limit int) (n swept) {
 	n.Leases = s.sweepLeases(limit)
+	n.Clamped = s.clampRows(limit) + s.clampTokens(limit)
 	n.Rows = s.sweepRows(limit)
 	n.Tokens = s.sweepTokens(limit)
 	n.Marks = s.sweepMarks(limit)
@@ -17,25 +18,33 @@ func (s *state) sweep(limit int) (n swept) {
 }
 
 // swept counts what a sweep ended.
-type swept struct{ Leases, Rows, Tokens, Marks int }
+type swept struct{ Leases, Rows, Tokens, Marks, Clamped int }
 
 func (n swept) any() bool { return n != swept{} }
 
 // sweepLeases ends expired leases: their rows are available again, behind those
 // that were not offered yet (MB-15, MB-36).
-func (s *state) sweepLeases(limit int) int {
+func (s *state) sweepLeases(limit int) (n int) {
 	due := s.due(prefixLeaseExp, limit)
+	due = append(due, s.beyond(prefixLeaseExp, profile.LeaseTTL, limit-len(due))...)
+	work := 0
 	for _, k := range due {
-		s.endLease(mailbox.LeaseID(k))
+		if work >= sweepWork {
+			break
+		}
+		work += s.endLease(mailbox.LeaseID(k[9:]))
+		n++
 	}
-	return len(due)
+	return n
 }
 
-func (s *state) endLease(id mailbox.LeaseID) {
+// endLease ends one and returns how many rows and tokens it held: the size of what is
+// written.
+func (s *state) endLease(id mailbox.LeaseID) (work int) {
 	var l lease
 	if !s.get(key(prefixLease, id[:]), &l, "lease") {
 		s.fail(corrupt("lease index"))
-		return
+		return 0
 	}
 	for _, rid := range l.Rows {
 		var r row
@@ -56,9 +65,10 @@ func (s *state) endLease(id mailbox.LeaseID) {
 	s.del(key(prefixLeaseExp, be64(l.Expires), id[:]))
 	if s.totals.Leases == 0 {
 		s.fail(corrupt("lease counter"))
-		return
+		return 0
 	}
 	s.totals.Leases--
+	return 1 + len(l.Rows) + len(l.Tokens)
 }
 
 // sweepRows drops envelopes that nobody collected in time. A lease that holds one
@@ -66,7 +76,7 @@ func (s *state) endLease(id mailbox.LeaseID) {
 func (s *state) sweepRows(limit int) int {
 	due := s.due(prefixRowExpiry, limit)
 	for _, k := range due {
-		id := mailbox.RowID(k)
+		id := mailbox.RowID(k[9:])
 		var r row
 		if !s.get(key(prefixRow, id[:]), &r, "row") {
 			s.fail(corrupt("row index"))
@@ -85,7 +95,7 @@ func (s *state) sweepRows(limit int) int {
 func (s *state) sweepTokens(limit int) int {
 	due := s.due(prefixTokenExp, limit)
 	for _, k := range due {
-		ix := index(k)
+		ix := index(k[9:])
 		t := s.token(ix)
 		if t.Expires == 0 {
 			s.fail(corrupt("registration index"))
@@ -98,16 +108,46 @@ func (s *state) sweepTokens(limit int) int {
 
 // sweepMarks forgets acknowledged envelopes whose hour is over.
 func (s *state) sweepMarks(limit int) (n int) {
-	var due [][]byte
-	s.scan([]byte{prefixDedupExp}, func(k, _ []byte) bool {
-		if len(due) >= limit || keyTime(k) > s.now {
-			return false
-		}
-		due = append(due, slices.Clone(k))
-		return true
-	})
+	due := s.due(prefixDedupExp, limit)
+	due = append(due, s.beyond(prefixDedupExp, profile.DedupTTL, limit-len(due))...)
 	for _, k := range due {
 		s.forgetMark(k)
 	}
 	return len(due)
+}
+
+// clampRows and clampTokens shorten what a clock that ran ahead made last too long: no
+// envelope is kept, and no token owned, beyond its time counted from now (MB-50).
+func (s *state) clampRows(limit int) int {
+	far := s.beyond(prefixRowExpiry, profile.EnvelopeTTL, limit)
+	for _, k := range far {
+		id := mailbox.RowID(k[9:])
+		var r row
+		if !s.get(key(prefixRow, id[:]), &r, "row") {
+			s.fail(corrupt("row index"))
+			return 0
+		}
+		s.del(k)
+		r.Expires = s.now + wholeSeconds(s.limits.EnvelopeTTL)
+		s.put(key(prefixRowExpiry, be64(r.Expires), id[:]), nil)
+		s.set(key(prefixRow, id[:]), &r)
+	}
+	return len(far)
+}
+
+func (s *state) clampTokens(limit int) int {
+	far := s.beyond(prefixTokenExp, profile.TokenTTL, limit)
+	for _, k := range far {
+		ix := index(k[9:])
+		t := s.token(ix)
+		if t.Expires == 0 {
+			s.fail(corrupt("registration index"))
+			return 0
+		}
+		s.del(k)
+		t.Refreshed, t.Expires = s.now, s.now+wholeSeconds(s.limits.TokenTTL)
+		s.put(key(prefixTokenExp, be64(t.Expires), ix[:]), nil)
+		s.setToken(ix, &t)
+	}
+	return len(far)
 }

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"slices"
 
@@ -13,9 +14,18 @@ import (
 // pickFactor bounds the rows that a check-in looks at, in pages.
 const pickFactor = 4
 
-// sweepPerLease bounds how much expired work one check-in clears away before it
-// counts live leases.
-const sweepPerLease = 64
+// sweepPerCheckIn bounds the expired leases of others that one check-in clears away
+// before it counts live leases.
+const sweepPerCheckIn = 2
+
+// registerBytes bounds what one check-in writes for its tokens, as the store counts, so
+// that its commit stays below what a store takes: room for MaxTokens new ones. What is
+// left out is for the next check-in.
+const (
+	registerBytes = 950_000
+	newTokenCost  = 230 // record and expiry
+	moreTokenCost = 90  // the deletion of the expiry before it
+)
 
 // checkIn registers or refreshes the tokens and answers the client's live lease for
 // this set, or makes one over a fair page of what is available (MB-10, MB-11,
@@ -24,20 +34,38 @@ func (s *state) checkIn(seal *sealer, random io.Reader, c client, tokens []mailb
 	if len(tokens) == 0 || len(tokens) > s.limits.RequestTokens {
 		return nil
 	}
-	s.sweepLeases(sweepPerLease)
-	wanted := make([]index, 0, len(tokens)) // in the client's order, which is its order of importance
-	seen := make(map[index]bool, len(tokens))
-	for _, t := range tokens {
-		if ix := seal.index(t); !seen[ix] {
-			seen[ix] = true
-			wanted = append(wanted, ix)
-		}
-	}
+	s.clearAway(c)
+	wanted := indexes(seal, tokens)
 	mine, name := s.register(c, wanted), nameOf(wanted)
 	if page := s.again(seal, c, name); page != nil {
 		return page
 	}
 	return s.newLease(seal, random, c, name, mine)
+}
+
+// clearAway ends the expired leases of c, and some of others.
+func (s *state) clearAway(c client) {
+	for _, id := range s.account(c).Leases {
+		var l lease
+		if s.get(key(prefixLease, id[:]), &l, "lease") && s.over(l.Expires, profile.LeaseTTL) {
+			s.endLease(id)
+		}
+	}
+	s.sweepLeases(sweepPerCheckIn)
+}
+
+// indexes are the opaque forms of tokens, each once, in the client's order, which is
+// its order of importance.
+func indexes(seal *sealer, tokens []mailbox.Token) []index {
+	out := make([]index, 0, len(tokens))
+	seen := make(map[index]bool, len(tokens))
+	for _, t := range tokens {
+		if ix := seal.index(t); !seen[ix] {
+			seen[ix] = true
+			out = append(out, ix)
+		}
+	}
+	return out
 }
 
 // nameOf identifies a set of tokens, whatever their order.
@@ -58,21 +86,28 @@ func nameOf(set []index) setID {
 func (s *state) register(c client, set []index) (mine []index) {
 	const day = 24 * 60 * 60
 	a := s.account(c)
-	ttl := uint64(s.limits.TokenTTL.Seconds())
+	ttl := wholeSeconds(s.limits.TokenTTL)
+	room := registerBytes
 	for _, ix := range set {
 		t := s.token(ix)
 		switch {
 		case t.Expires > s.now && t.Client != c:
 			continue // another client's until it expires
 		case t.Expires > s.now:
-			if s.now-min(t.Refreshed, s.now) >= min(day, max(ttl/2, 1)) {
+			if s.now-min(t.Refreshed, s.now) >= min(day, max(ttl/2, 1)) && room >= newTokenCost+moreTokenCost {
+				room -= newTokenCost + moreTokenCost
 				s.del(key(prefixTokenExp, be64(t.Expires), ix[:]))
 				t.Refreshed, t.Expires = s.now, s.now+ttl
 				s.put(key(prefixTokenExp, be64(t.Expires), ix[:]), nil)
 				s.setToken(ix, &t)
 			}
 		default:
+			if room < newTokenCost+moreTokenCost && (t.Expires != 0 || room < newTokenCost) {
+				continue
+			}
+			room -= newTokenCost
 			if t.Expires != 0 { // expired, not yet swept
+				room -= moreTokenCost
 				s.unregister(ix, &t)
 				if t.Client == c {
 					a = s.account(c)
@@ -122,13 +157,13 @@ func (s *state) again(seal *sealer, c client, name setID) *mailbox.Page {
 		return nil
 	}
 	var l lease
-	if !s.get(key(prefixLease, id), &l, "lease") || l.Expires <= s.now || l.Acked {
+	if !s.get(key(prefixLease, id), &l, "lease") || s.over(l.Expires, profile.LeaseTTL) || l.Acked {
 		return nil
 	}
 	page := &mailbox.Page{Serving: true, LeaseID: mailbox.LeaseID(id), ExpiresAt: l.Expires}
 	for _, rid := range l.Rows {
 		var r row
-		if s.get(key(prefixRow, rid[:]), &r, "row") && r.Expires > s.now {
+		if s.get(key(prefixRow, rid[:]), &r, "row") && r.Lease == page.LeaseID && r.Expires > s.now {
 			s.appendRow(page, seal, rid, &r)
 		}
 	}
@@ -197,8 +232,9 @@ type candidate struct {
 	row row
 }
 
-// pick chooses a page of available rows: the tokens take turns, each in the order of
-// its own queue, where what came back unacknowledged is last (MB-36). Tokens that
+// pick chooses a page of available rows: first what was not offered yet, then what came
+// back unacknowledged, then the penalty box; in each the tokens take turns, each in the
+// order of its own queue (MB-36). Tokens that
 // are in the most leases they may be in wait. A client with very many mailboxes is
 // served from a random place in them on, so that a check-in looks at a bounded number
 // of rows and every mailbox has its turn.
@@ -232,35 +268,43 @@ func (s *state) pick(random io.Reader, mine []index) (out []candidate) {
 			seen += len(q)
 		}
 	}
-	// A fixed order of tokens would favour the first ones: the one whose first row
-	// was passed least and waits longest begins.
+	// A fixed order of tokens would favour the first ones: the one whose first row was
+	// passed least and waits longest begins.
 	slices.SortFunc(queues, func(a, b []candidate) int {
-		if a[0].row.Pass != b[0].row.Pass {
-			return int(a[0].row.Pass) - int(b[0].row.Pass)
-		}
-		if a[0].row.Seq < b[0].row.Seq {
-			return -1
-		}
-		return 1
+		return cmp.Or(cmp.Compare(a[0].row.Pass, b[0].row.Pass), cmp.Compare(a[0].row.Seq, b[0].row.Seq))
 	})
 	size := 0
-	for turn := 0; len(out) < s.limits.PageRows; turn++ {
-		took := false
-		for i, q := range queues {
-			if turn >= len(q) || len(out) == s.limits.PageRows {
-				continue
+	for class := range classes {
+		for took := true; took && len(out) < s.limits.PageRows; {
+			took = false
+			for i, q := range queues {
+				if len(q) == 0 || classOf(&q[0].row) != class || len(out) == s.limits.PageRows {
+					continue
+				}
+				if size+int(q[0].row.Size) > s.limits.PageBytes {
+					queues[i] = nil // this token's next row is for another page
+					continue
+				}
+				size += int(q[0].row.Size)
+				out = append(out, q[0])
+				queues[i], took = q[1:], true
 			}
-			if size+int(q[turn].row.Size) > s.limits.PageBytes {
-				queues[i] = q[:turn] // this token's next row is for another page
-				continue
-			}
-			size += int(q[turn].row.Size)
-			out = append(out, q[turn])
-			took = true
-		}
-		if !took {
-			break
 		}
 	}
 	return out
+}
+
+// classes of rows, in the order of offering: new, left unacknowledged, in the penalty
+// box.
+const classes = 3
+
+func classOf(r *row) int {
+	switch r.Pass {
+	case 0:
+		return 0
+	case passBoxed:
+		return 2
+	default:
+		return 1
+	}
 }

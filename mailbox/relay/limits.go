@@ -10,7 +10,9 @@ import (
 
 // Limits are the bounds of one relay (MB-50). The zero value of a field means its
 // default; a set value may only be lower (or, for durations, shorter), so that
-// clients can rely on the defaults as the most that any relay promises.
+// clients can rely on the defaults as the most that any relay promises. The two request
+// rates alone may be raised, to maxRate: they promise nothing and cost the operator's
+// own processor (decision 0153).
 type Limits struct {
 	EnvelopeTTL time.Duration // how long an envelope is kept; default 30 days
 	TokenTTL    time.Duration // how long a registration lasts without refresh; 60 days
@@ -39,6 +41,7 @@ type Limits struct {
 	Registrations int // registered tokens; 262,144 (MB-07)
 	RateRows      int // clients whose requests are counted; 16,384 (MB-07)
 	DedupRows     int // acknowledged content ids that are remembered; 65,536 (MB-28)
+	PenaltyRows   int // refused rows of a token that wait behind everything else; 128 (MB-36)
 }
 
 // Profile is the default of every limit (MB-50).
@@ -50,9 +53,18 @@ func Profile() Limits {
 		ClientTokens: 4096, ClientRows: 4096, ClientBytes: 32 << 20, ClientLeases: 4, ClientRequests: 2048,
 		TokenRows: 256, TokenBytes: 16 << 20, TokenLeases: 2,
 		RelayRows: 65536, RelayBytes: 64 << 20, RelayLeases: 4096, RelayRequests: 8192,
-		Registrations: 262144, RateRows: 16384, DedupRows: 65536,
+		Registrations: 262144, RateRows: 16384, DedupRows: 65536, PenaltyRows: 128,
 	}
 }
+
+// profile is what nothing may exceed, whatever the limits of the moment: a lease that was
+// made under longer limits outlives a restart with shorter ones (MB-30).
+var profile = Profile()
+
+// maxRate bounds a request rate, in requests a minute.
+const maxRate = 1_000_000
+
+var raisable = map[string]bool{"ClientRequests": true, "RelayRequests": true}
 
 // withDefaults fills in zero fields and refuses a value above its default.
 func (l Limits) withDefaults() (Limits, error) {
@@ -62,6 +74,7 @@ func (l Limits) withDefaults() (Limits, error) {
 		switch {
 		case f.Int() == 0:
 			f.SetInt(most)
+		case f.Int() > 0 && f.Int() <= maxRate && raisable[v.Type().Field(i).Name]:
 		case f.Int() < 0 || f.Int() > most:
 			return Limits{}, fmt.Errorf("relay: limit %s must be between 1 and %v", v.Type().Field(i).Name, p.Field(i))
 		}

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -33,13 +34,15 @@ const (
 	RefusedLease
 	RefusedRow
 	RefusedInternal
+	RefusedClaim
+	RefusedClient
 	outcomes // their number, plus one
 )
 
 // String names the outcome as metrics do.
 func (o Outcome) String() string {
 	return [...]string{"", "accepted", "rate", "malformed", "unregistered", "client_quota", "token_quota", "full",
-		"draining", "disk", "lease", "row", "internal"}[o%outcomes]
+		"draining", "disk", "lease", "row", "internal", "claim", "client"}[o%outcomes]
 }
 
 // Config configures a Relay.
@@ -48,8 +51,18 @@ type Config struct {
 	Key    [KeySize]byte // mailbox-v2.key: derives indexes and seals
 	Limits Limits        // zero fields: the profile of MB-50
 	Drain  bool          // no new deposits, everything else goes on
-	// Allow, if not nil, says whose requests are served at all.
-	Allow   func(transportKey []byte) bool
+	// Allow, if not nil, says whose requests are served at all; what the relay publishes
+	// is for everybody.
+	Allow func(transportKey []byte) bool
+	// Identity is the relay's public transport key, which proofs of tokens are made
+	// for. Without it, or with NoClaims, a registration stays with its first client
+	// until it expires (MB-29).
+	Identity ed25519.PublicKey
+	NoClaims bool
+	// AllowV1Compat makes a server speak version 1 as well, which can lose mail: see
+	// WarningV1 (MB-40).
+	AllowV1Compat bool
+
 	Version string           // published (MB-33)
 	Contact string           // published
 	Policy  string           // published
@@ -105,6 +118,7 @@ var (
 	opLease   = kv.Op{Name: "relay/lease", Class: kv.ClassRelease} // MB-39: goes on when the disk is full
 	opAck     = kv.Op{Name: "relay/ack", Class: kv.ClassRelease}
 	opRefuse  = kv.Op{Name: "relay/refuse", Class: kv.ClassRelease}
+	opClaim   = kv.Op{Name: "relay/claim", Class: kv.ClassRelease}
 	opInfo    = kv.Op{Name: "relay/info", Class: kv.ClassRelease}
 	opSweep   = kv.Op{Name: "relay/sweep", Class: kv.ClassRelease}
 )
@@ -113,9 +127,9 @@ var (
 // and counts the outcome. An error is a failure of the store: the request was
 // refused, unless the error is kv.ErrUnknown, after which nobody knows.
 func (r *Relay) transact(op kv.Op, name string, transportKey []byte, fn func(*state, client) Outcome) (Outcome, error) {
-	if r.cfg.Allow != nil && !r.cfg.Allow(transportKey) {
-		r.count(name, RefusedRate)
-		return RefusedRate, nil
+	if r.cfg.Allow != nil && op != opInfo && !r.cfg.Allow(transportKey) {
+		r.count(name, RefusedClient)
+		return RefusedClient, nil
 	}
 	c := r.seal.client(transportKey)
 	out := RefusedInternal
@@ -163,11 +177,9 @@ func (r *Relay) Handle(transportKey []byte, req mailbox.Request) (mailbox.Respon
 			return s.deposit(r.seal, r.cfg.Random, c, req.Deposit.Envelope, r.cfg.Drain)
 		}))
 	case req.Lease != nil:
-		resp.Lease = &mailbox.Page{}
+		resp.Lease = &mailbox.Page{Rows: []mailbox.Row{}}
 		_, err = r.transact(opLease, "lease", transportKey, func(s *state, c client) Outcome {
-			page := s.checkIn(r.seal, r.cfg.Random, c, req.Lease.Tokens)
-			resp.Lease = &mailbox.Page{Rows: []mailbox.Row{}}
-			if page != nil {
+			if page := s.checkIn(r.seal, r.cfg.Random, c, req.Lease.Tokens); page != nil {
 				resp.Lease = page
 			}
 			return Accepted
@@ -178,7 +190,11 @@ func (r *Relay) Handle(transportKey []byte, req mailbox.Request) (mailbox.Respon
 		}))
 	case req.RefuseRows != nil:
 		resp.RefuseRows, err = accepted(r.transact(opRefuse, "refuse", transportKey, func(s *state, c client) Outcome {
-			return s.refuse(c, req.RefuseRows.LeaseID, req.RefuseRows.RowIDs)
+			return s.refuse(c, req.RefuseRows.LeaseID, req.RefuseRows.RowIDs, req.RefuseRows.Reason)
+		}))
+	case req.ClaimTokens != nil:
+		resp.ClaimTokens, err = accepted(r.transact(opClaim, "claim", transportKey, func(s *state, c client) Outcome {
+			return s.claim(r.seal, c, r.cfg.Identity, transportKey, req.ClaimTokens.Proofs, r.claims())
 		}))
 	case req.Info != nil:
 		resp.Info = &mailbox.RelayInfo{}
@@ -212,9 +228,11 @@ func (r *Relay) info(s *state, c client) *mailbox.RelayInfo {
 		CapacityItems: uint64(l.RelayRows), CapacityBytes: uint64(l.RelayBytes),
 		UsedItems: s.totals.Rows, UsedBytes: s.totals.Bytes,
 		ClientTokens: a.Tokens, ClientRows: a.Rows, MaxClientTokens: uint64(l.ClientTokens),
-		RequestsAMinute: uint64(l.ClientRequests), Draining: r.cfg.Drain,
+		RequestsAMinute: uint64(l.ClientRequests), Draining: r.cfg.Drain, Claims: r.claims(),
 	}
 }
+
+func (r *Relay) claims() bool { return len(r.cfg.Identity) == ed25519.PublicKeySize && !r.cfg.NoClaims }
 
 // Sweeping: how often, how much in one transaction.
 const (
@@ -224,13 +242,14 @@ const (
 
 // Run sweeps what expired until ctx ends. It returns ctx's error, or the store's.
 func (r *Relay) Run(ctx context.Context) error {
+	if r.cfg.AllowV1Compat {
+		r.cfg.Logger.Warn(WarningV1)
+	}
 	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
+	for ; ; sleepUntil(ctx, tick.C) {
+		if ctx.Err() != nil {
 			return ctx.Err()
-		case <-tick.C:
 		}
 		for more := true; more && ctx.Err() == nil; {
 			n, err := r.Sweep()
@@ -239,6 +258,13 @@ func (r *Relay) Run(ctx context.Context) error {
 			}
 			more = n
 		}
+	}
+}
+
+func sleepUntil(ctx context.Context, tick <-chan time.Time) {
+	select {
+	case <-ctx.Done():
+	case <-tick:
 	}
 }
 
@@ -269,13 +295,16 @@ type Stats struct {
 	OldestLease                        time.Duration                // age of the oldest live lease
 	Requests                           map[string]map[string]uint64 // request, outcome: count since the start
 	ExpiredRows, ExpiredLeases         uint64                       // since the start
+	ExpiredRegistrations               uint64                       // since the start
+	RequestWindows, Remembered         uint64                       // clients that are counted; acknowledged envelopes that are recognised
+	Draining                           bool
 	Schema                             int
 }
 
 // Stats reads the counters.
 func (r *Relay) Stats() (Stats, error) {
 	st := Stats{CapacityRows: uint64(r.limits.RelayRows), CapacityBytes: uint64(r.limits.RelayBytes),
-		Schema: Schema, Requests: map[string]map[string]uint64{}}
+		Schema: Schema, Draining: r.cfg.Drain, Requests: map[string]map[string]uint64{}}
 	err := r.cfg.Store.View(func(rd kv.Reader) error {
 		var t totals
 		b, err := rd.Get(key(prefixTotals))
@@ -289,6 +318,7 @@ func (r *Relay) Stats() (Stats, error) {
 			return corrupt("totals")
 		}
 		st.Rows, st.Bytes, st.Leases, st.Registrations = t.Rows, t.Bytes, t.Leases, t.Tokens
+		st.RequestWindows, st.Remembered = t.Windows, t.Dedups
 		now, ttl := seconds(r.cfg.Now()), uint64(r.limits.LeaseTTL.Seconds())
 		return rd.Scan(kv.Scan{Prefix: []byte{prefixLeaseExp}, KeysOnly: true}, func(k, _ []byte) error {
 			if e := keyTime(k); e > now && e-now <= ttl {
@@ -314,7 +344,7 @@ func (r *Relay) Stats() (Stats, error) {
 		}
 		st.Requests[name] = m
 	}
-	st.ExpiredRows, st.ExpiredLeases = uint64(r.expired.Rows), uint64(r.expired.Leases)
+	st.ExpiredRows, st.ExpiredLeases, st.ExpiredRegistrations = uint64(r.expired.Rows), uint64(r.expired.Leases), uint64(r.expired.Tokens)
 	return st, nil
 }
 

@@ -182,11 +182,15 @@ func invariants(store kv.Store) error {
 			return err
 		}
 		tr, tb, cr, cb := map[index]uint64{}, map[index]uint64{}, map[client]uint64{}, map[client]uint64{}
+		boxed := map[index]uint64{}
 		for id, w := range rows {
 			want.Rows++
 			want.Bytes += w.Size
 			tr[w.Index]++
 			tb[w.Index] += w.Size
+			if w.Pass == passBoxed {
+				boxed[w.Index]++
+			}
 			cr[w.Owner]++
 			cb[w.Owner] += w.Size
 			if queue[id] != string(queueKey(id, &w)) {
@@ -215,7 +219,7 @@ func invariants(store kv.Store) error {
 				want.Tokens++
 				ct[t.Client]++
 			}
-			if t.Rows != tr[ix] || t.Bytes != tb[ix] || len(t.Leases) != tl[ix] {
+			if t.Rows != tr[ix] || t.Bytes != tb[ix] || len(t.Leases) != tl[ix] || t.Boxed != boxed[ix] {
 				return fmt.Errorf("a token counts %d rows, %d bytes, %d leases; there are %d, %d, %d", t.Rows, t.Bytes, len(t.Leases), tr[ix], tb[ix], tl[ix])
 			}
 		}

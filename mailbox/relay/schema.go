@@ -88,6 +88,7 @@ type token struct {
 	Refreshed uint64 // s
 	Rows      uint64
 	Bytes     uint64
+	Boxed     uint64            // of its rows, those in the penalty box
 	Leases    []mailbox.LeaseID // live leases that hold a row of it
 }
 
@@ -108,10 +109,16 @@ type row struct {
 	Content mailbox.ContentID
 	Expires uint64
 	Size    uint64 // bytes of the plain envelope
-	Pass    uint8  // how often it came back unacknowledged or refused, saturating: later passes come later
+	Pass    uint8  // how often it came back unacknowledged, at most passMost; passBoxed in the penalty box
 	Seq     uint64
 	Lease   mailbox.LeaseID // zero: not held
 }
+
+// Passes of a row: later ones are offered later (MB-36).
+const (
+	passMost  = 0xfe
+	passBoxed = 0xff
+)
 
 // lease is a page held for a client.
 type lease struct {
@@ -175,14 +182,14 @@ func (v *totals) decode(b []byte) error {
 
 func (v *token) encode() []byte {
 	b := append([]byte(nil), v.Client[:]...)
-	b = appendU64s(b, &v.Expires, &v.Refreshed, &v.Rows, &v.Bytes)
+	b = appendU64s(b, &v.Expires, &v.Refreshed, &v.Rows, &v.Bytes, &v.Boxed)
 	return appendIDs(b, v.Leases)
 }
 
 func (v *token) decode(b []byte) error {
 	r := serial.NewReader(b)
 	copy(v.Client[:], r.Take(32))
-	readU64s(r, &v.Expires, &v.Refreshed, &v.Rows, &v.Bytes)
+	readU64s(r, &v.Expires, &v.Refreshed, &v.Rows, &v.Bytes, &v.Boxed)
 	v.Leases = readIDs[mailbox.LeaseID](r, 1<<16)
 	return r.Done()
 }

@@ -7,10 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
-	"net/netip"
-	"sync"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -26,21 +23,17 @@ import (
 const (
 	// maxStreams is the requests under way on one connection.
 	maxStreams = 8
-	// maxConns and maxConnsPerAddress bound connections, so that one address cannot
-	// shut out the others. An IPv6 address counts as its /64.
-	maxConns           = 1024
-	maxConnsPerAddress = 32
 	// maxPending is the requests being read, decided or answered, of all connections.
 	maxPending = 64
 	// pendingBytes bounds what they hold in memory: a request, its decoded form, a
 	// response. A check-in can be answered with a page, so it weighs more.
 	pendingBytes  = 24 << 20
-	requestWeight = 1 << 20
+	requestWeight = 512 << 10
 	pageWeight    = 6 << 20
 	// requestTimeout bounds the reading of a request, responseTimeout the writing of
 	// a response, handshakeTimeout a connection that has not proven a key.
 	requestTimeout   = 10 * time.Second
-	responseTimeout  = 30 * time.Second
+	responseTimeout  = 10 * time.Second
 	handshakeTimeout = 10 * time.Second
 	// idleTimeout ends a QUIC connection without requests.
 	idleTimeout = 60 * time.Second
@@ -57,13 +50,9 @@ const (
 type Server struct {
 	relay   *Relay
 	tls     *tls.Config
-	log     *slog.Logger
+	gate    *gate
 	pending *semaphore.Weighted
 	memory  *semaphore.Weighted
-
-	mu    sync.Mutex
-	conns map[netip.Prefix]int // connections by address
-	total int
 }
 
 // NewServer makes a server with the relay's transport identity.
@@ -72,56 +61,31 @@ func NewServer(r *Relay, key ed25519.PrivateKey) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{relay: r, tls: conf, log: r.cfg.Logger, conns: map[netip.Prefix]int{},
+	if r.cfg.AllowV1Compat {
+		conf.NextProtos = append(conf.NextProtos, mailbox.ProtocolV1)
+	}
+	return &Server{relay: r, tls: conf, gate: newGate(),
 		pending: semaphore.NewWeighted(maxPending), memory: semaphore.NewWeighted(pendingBytes)}, nil
-}
-
-// enter counts a connection from addr, or refuses it.
-func (s *Server) enter(addr net.Addr) (leave func(), ok bool) {
-	p := prefixOf(addr)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.total >= maxConns || s.conns[p] >= maxConnsPerAddress {
-		return nil, false
-	}
-	s.total++
-	s.conns[p]++
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.total--
-		if s.conns[p]--; s.conns[p] == 0 {
-			delete(s.conns, p)
-		}
-	}, true
-}
-
-func prefixOf(addr net.Addr) netip.Prefix {
-	ap, err := netip.ParseAddrPort(addr.String())
-	if err != nil {
-		return netip.Prefix{}
-	}
-	ip, bits := ap.Addr().Unmap().WithZone(""), 32
-	if ip.Is6() {
-		bits = 64
-	}
-	p, err := ip.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	return p
 }
 
 // ServeQUIC serves on a UDP socket until ctx ends or the store fails. It closes pc.
 func (s *Server) ServeQUIC(ctx context.Context, pc net.PacketConn) error {
-	tr := &quic.Transport{Conn: pc}
+	// Every address is validated before it costs a handshake.
+	tr := &quic.Transport{Conn: pc, VerifySourceAddress: func(net.Addr) bool { return true }}
 	defer func() { _ = tr.Close(); _ = pc.Close() }()
-	l, err := tr.Listen(s.tls, &quic.Config{
+	conf := &quic.Config{
 		HandshakeIdleTimeout: handshakeTimeout, MaxIdleTimeout: idleTimeout,
 		MaxIncomingStreams: maxStreams, MaxIncomingUniStreams: -1,
 		InitialStreamReceiveWindow: mailbox.MaxRequest, MaxStreamReceiveWindow: mailbox.MaxRequest,
 		InitialConnectionReceiveWindow: mailbox.MaxRequest, MaxConnectionReceiveWindow: 2 * mailbox.MaxRequest,
-	})
+	}
+	conf.GetConfigForClient = func(info *quic.ClientInfo) (*quic.Config, error) {
+		if !s.gate.dial(info.RemoteAddr) {
+			return nil, errRefused
+		}
+		return conf, nil
+	}
+	l, err := tr.Listen(s.tls, conf)
 	if err != nil {
 		return fmt.Errorf("relay: listen: %w", err)
 	}
@@ -136,7 +100,7 @@ func (s *Server) ServeQUIC(ctx context.Context, pc net.PacketConn) error {
 				}
 				return fmt.Errorf("relay: accept: %w", err)
 			}
-			leave, ok := s.enter(conn.RemoteAddr())
+			leave, ok := s.gate.enter(conn.RemoteAddr())
 			if !ok {
 				_ = conn.CloseWithError(codeRefused, "")
 				continue
@@ -155,7 +119,6 @@ func (s *Server) serveConn(ctx context.Context, conn *quic.Conn) error {
 	if err != nil {
 		return nil
 	}
-	extended := state.NegotiatedProtocol == mailbox.ProtocolHearsay
 	g, ctx := errgroup.WithContext(ctx)
 	for {
 		st, err := conn.AcceptStream(ctx)
@@ -163,7 +126,7 @@ func (s *Server) serveConn(ctx context.Context, conn *quic.Conn) error {
 			break // the connection ended
 		}
 		g.Go(func() error {
-			err := s.serveStream(ctx, quicStream{st}, key, extended)
+			err := s.serveStream(ctx, quicStream{st}, conn.RemoteAddr(), key, state.NegotiatedProtocol)
 			if err != nil {
 				st.CancelRead(codeRefused)
 				st.CancelWrite(codeRefused)
@@ -199,7 +162,12 @@ var errRefused = errors.New("relay: not served")
 
 // serveStream reads one request, answers it and closes. Everything that a request
 // can hold is acquired before it is read.
-func (s *Server) serveStream(ctx context.Context, st halfCloser, key ed25519.PublicKey, extended bool) error {
+func (s *Server) serveStream(ctx context.Context, st halfCloser, from net.Addr, key ed25519.PublicKey, protocol string) error {
+	end, ok := s.gate.begin(from)
+	if !ok {
+		return errRefused
+	}
+	defer end()
 	if !s.pending.TryAcquire(1) {
 		return errRefused
 	}
@@ -216,7 +184,7 @@ func (s *Server) serveStream(ctx context.Context, st halfCloser, key ed25519.Pub
 		return err
 	}
 	req, err := mailbox.DecodeRequest(b)
-	if err == nil && !extended && (req.Info != nil || req.RefuseRows != nil) {
+	if err == nil && protocol != mailbox.ProtocolHearsay && req.Extension() {
 		err = mailbox.ErrMalformed
 	}
 	if err != nil {
@@ -232,13 +200,22 @@ func (s *Server) serveStream(ctx context.Context, st halfCloser, key ed25519.Pub
 		}
 		weight = pageWeight
 	}
-	resp, err := s.relay.Handle(key, req)
+	handle := s.relay.Handle
+	if protocol == mailbox.ProtocolV1 {
+		handle = s.relay.handleV1
+	}
+	resp, err := handle(key, req)
 	if err != nil {
 		return err
 	}
 	out, err := resp.Encode()
 	if err != nil {
 		return err
+	}
+	// While a slow client reads it, an answer holds what it weighs and no more.
+	if keep := int64(len(out)); keep < weight {
+		s.memory.Release(weight - keep)
+		weight = keep
 	}
 	_ = st.SetWriteDeadline(time.Now().Add(responseTimeout))
 	if _, err := st.Write(out); err != nil {
@@ -265,7 +242,10 @@ func (s *Server) ServeTLS(ctx context.Context, l net.Listener) error {
 				time.Sleep(acceptPause) // out of descriptors, say: others may end meanwhile
 				continue
 			}
-			leave, ok := s.enter(conn.RemoteAddr())
+			leave, ok := func() {}, s.gate.dial(conn.RemoteAddr())
+			if ok {
+				leave, ok = s.gate.enter(conn.RemoteAddr())
+			}
 			if !ok {
 				_ = conn.Close()
 				continue
@@ -297,5 +277,5 @@ func (s *Server) serveTLSConn(ctx context.Context, conn net.Conn) error {
 	if err != nil {
 		return err
 	}
-	return s.serveStream(ctx, t, key, state.NegotiatedProtocol == mailbox.ProtocolHearsay)
+	return s.serveStream(ctx, t, conn.RemoteAddr(), key, state.NegotiatedProtocol)
 }

@@ -3,6 +3,7 @@ package relay
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"hearsay/internal/kv"
 	"hearsay/mailbox"
@@ -105,17 +106,44 @@ func (s *state) scan(prefix []byte, fn func(k, v []byte) bool) {
 }
 
 // due collects, from an index in order of expiry, at most limit keys whose time has
-// come. The keys are without the prefix byte and the time.
+// come.
 func (s *state) due(prefix byte, limit int) (out [][]byte) {
 	s.scan([]byte{prefix}, func(k, _ []byte) bool {
 		if len(out) >= limit || keyTime(k) > s.now {
 			return false
 		}
-		out = append(out, slices.Clone(k[9:]))
+		out = append(out, slices.Clone(k))
 		return true
 	})
 	return out
 }
+
+// beyond collects, from an index in order of expiry, at most limit keys that are
+// further away than anything made now could be: they were made by a clock that ran
+// ahead and was set back (MB-37).
+func (s *state) beyond(prefix byte, life time.Duration, limit int) (out [][]byte) {
+	if s.err != nil {
+		return nil
+	}
+	start := key(prefix, be64(s.now+wholeSeconds(life)+1))
+	s.fail(s.tx.Scan(kv.Scan{Prefix: []byte{prefix}, Start: start, KeysOnly: true}, func(k, _ []byte) error {
+		if len(out) >= limit {
+			return kv.ErrStop
+		}
+		out = append(out, slices.Clone(k))
+		return nil
+	}))
+	return out
+}
+
+// over tells whether something that lasts at most life has ended, by this
+// transaction's clock. What would last longer than that was made by a clock that has
+// been set back since; it ends now, so that it blocks nobody (MB-37).
+func (s *state) over(expires uint64, life time.Duration) bool {
+	return expires <= s.now || expires > s.now+wholeSeconds(life)
+}
+
+func wholeSeconds(d time.Duration) uint64 { return uint64(d / time.Second) }
 
 func keyTime(k []byte) (v uint64) {
 	if len(k) < 9 {
@@ -197,6 +225,9 @@ func (s *state) count(r *row, sign int) {
 	t := s.token(r.Index)
 	add(&t.Rows, 1)
 	add(&t.Bytes, r.Size)
+	if r.Pass == passBoxed {
+		add(&t.Boxed, 1)
+	}
 	s.setToken(r.Index, &t)
 	a := s.account(r.Owner)
 	add(&a.Rows, 1)
@@ -206,13 +237,32 @@ func (s *state) count(r *row, sign int) {
 
 // moveBack offers a row later than it was offered before: its next pass (MB-36).
 func (s *state) moveBack(id mailbox.RowID, r *row) {
-	s.del(queueKey(id, r))
-	if r.Pass < 0xff {
-		r.Pass++
-	}
 	r.Lease = mailbox.LeaseID{}
+	if r.Pass < passMost {
+		s.del(queueKey(id, r))
+		r.Pass++
+		s.put(queueKey(id, r), nil)
+	}
+	s.set(key(prefixRow, id[:]), r)
+}
+
+// box puts a row behind everything else (MB-36), or says that the box of its token is
+// full.
+func (s *state) box(id mailbox.RowID, r *row) bool {
+	if r.Pass == passBoxed {
+		return true
+	}
+	t := s.token(r.Index)
+	if t.Boxed >= uint64(s.limits.PenaltyRows) {
+		return false
+	}
+	t.Boxed++
+	s.setToken(r.Index, &t)
+	s.del(queueKey(id, r))
+	r.Pass = passBoxed
 	s.put(queueKey(id, r), nil)
 	s.set(key(prefixRow, id[:]), r)
+	return true
 }
 
 func without(ids []mailbox.LeaseID, id mailbox.LeaseID) []mailbox.LeaseID {
