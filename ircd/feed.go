@@ -23,6 +23,9 @@ type incoming struct {
 	logical string // what it is called: Accepted.ID, or the event's id
 }
 
+// lastWords is how long a Log's failure waits for the answers to messages under way.
+const lastWords = 500 * time.Millisecond
+
 // feedPage is how many rows of the log are read at once.
 const feedPage = 256
 
@@ -39,6 +42,12 @@ func (s *Server) startFeed(ctx context.Context, fail context.CancelCauseFunc) {
 	f := feed{s: s, gen: s.feed, ring: s.ring}
 	s.wg.Go(func() {
 		if err := f.run(ctx); err != nil {
+			// A store that fails to read has failed to write: whoever waits for a commit is
+			// told before everything ends (ST-03).
+			select {
+			case <-time.After(lastWords):
+			case <-ctx.Done():
+			}
 			fail(fmt.Errorf("ircd: feed: %w", err))
 		}
 	})

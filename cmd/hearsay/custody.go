@@ -25,9 +25,15 @@ const (
 // the arrival log.
 const pruneInterval = time.Minute
 
+// A runStore is a store on disk, which Run looks after.
+type runStore interface {
+	kv.Store
+	Run(ctx context.Context) error
+}
+
 // custody is the custody store with what lives in it.
 type custody struct {
-	store    *kv.DB
+	store    runStore
 	arrivals *arrival.Log
 	queue    *outbound.Queue
 }
@@ -40,18 +46,22 @@ func custodyOptions(cfg *config.Config, log *slog.Logger) kv.Options {
 	return kv.Options{Dir: custodyDir(cfg), Kind: custodyKind, Schema: custodySchema, Sync: true, Logger: log}
 }
 
-// openCustody opens the store and checks all of it. params says which slot a
-// generation lies in.
-func openCustody(opts kv.Options, cfg *config.Config, log *slog.Logger) (_ *custody, err error) {
-	c := &custody{}
-	if c.store, err = kv.Open(opts); err != nil {
+// openCustody opens the store and checks all of it.
+func openCustody(opts kv.Options, cfg *config.Config, log *slog.Logger) (*custody, error) {
+	store, err := kv.Open(opts)
+	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, c.store.Close())
-		}
-	}()
+	c, err := newCustody(store, cfg, log)
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return c, nil
+}
+
+// newCustody checks what is in store. The caller closes it.
+func newCustody(store runStore, cfg *config.Config, log *slog.Logger) (_ *custody, err error) {
+	c := &custody{store: store}
 	if c.arrivals, err = arrival.Open(c.store, nil); err != nil {
 		return nil, err
 	}

@@ -39,6 +39,7 @@ type daemon struct {
 	arrivals   *ircd.ArrivalLog
 	network    network
 	worker     *outbound.Worker
+	faults     func(runStore) runStore // of the custody store, for tests; nil: none
 	// lost tells run that a commit's outcome is not known (ST-03); it holds one error.
 	lost    chan error
 	irc     *ircd.Server
@@ -53,10 +54,26 @@ type daemon struct {
 // openDaemon opens stores and listeners in the order in which failing early costs
 // least: the store's lock first, which refuses a second daemon, then the IRC port.
 // Nothing runs yet. The caller calls run, which closes everything.
-func openDaemon(ctx context.Context, cfg *config.Config, log *slog.Logger, reread func() (*config.Config, error)) (_ *daemon, err error) {
-	d := &daemon{cfg: cfg, log: log, started: time.Now(), reread: reread, keys: &ircd.Keys{}, dnet: rpc.NewFeed("dnet.subscribe_events"), lost: make(chan error, 1)}
-	if err := makeStoreDir(cfg.Datastore); err != nil {
+func openDaemon(ctx context.Context, cfg *config.Config, log *slog.Logger, reread func() (*config.Config, error)) (*daemon, error) {
+	d := newDaemon(cfg, log, reread)
+	if err := d.open(ctx); err != nil {
 		return nil, err
+	}
+	return d, nil
+}
+
+func newDaemon(cfg *config.Config, log *slog.Logger, reread func() (*config.Config, error)) *daemon {
+	return &daemon{
+		cfg: cfg, log: log, started: time.Now(), reread: reread, keys: &ircd.Keys{},
+		dnet: rpc.NewFeed("dnet.subscribe_events"), lost: make(chan error, 1),
+	}
+}
+
+// open is the rest of openDaemon. With an error everything is closed again.
+func (d *daemon) open(ctx context.Context) (err error) {
+	cfg, log := d.cfg, d.log
+	if err := makeStoreDir(cfg.Datastore); err != nil {
+		return err
 	}
 	defer func() {
 		if err != nil {
@@ -64,25 +81,25 @@ func openDaemon(ctx context.Context, cfg *config.Config, log *slog.Logger, rerea
 		}
 	}()
 	if err := d.openStores(); err != nil {
-		return nil, err
+		return err
 	}
 	if d.gossip, err = gossip.New(gossipConfig(cfg, d.graph, log)); err != nil {
-		return nil, err
+		return err
 	}
 	d.network = network{d.graph, d.gossip, cfg.Slots.Archive}
 	if err := d.openIRC(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	nc, err := nodeConfig(cfg, []p2p.Protocol{d.gossip.Protocol()}, d.observe, log)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	// A darkirc file names a directory that darkirc made.
 	if err := os.MkdirAll(filepath.Dir(nc.HostsFile), 0o700); err != nil {
-		return nil, fmt.Errorf("hostlist: %w", err)
+		return fmt.Errorf("hostlist: %w", err)
 	}
 	if d.node, err = p2p.New(nc); err != nil {
-		return nil, err
+		return err
 	}
 	rc := rpc.Config{
 		Socket: config.ControlSocket(cfg.Datastore), Methods: d.methods(),
@@ -92,12 +109,12 @@ func openDaemon(ctx context.Context, cfg *config.Config, log *slog.Logger, rerea
 		rc.Listen = []string{cfg.RPC.Listen}
 	}
 	if d.control, err = rpc.Listen(rc); err != nil {
-		return nil, err
+		return err
 	}
 	if d.metrics, err = openMetrics(cfg.Metrics.Listen, d); err != nil {
-		return nil, err
+		return err
 	}
-	return d, nil
+	return nil
 }
 
 // openStores opens the stores, which share a disk and leave room for each other.
@@ -115,8 +132,18 @@ func (d *daemon) openStores() (err error) {
 	d.graphStore = store
 	opts = custodyOptions(d.cfg, d.log)
 	opts.Disk = disk
-	d.custody, err = openCustody(opts, d.cfg, d.log)
-	return err
+	custody, err := kv.Open(opts)
+	if err != nil {
+		return err
+	}
+	var run runStore = custody
+	if d.faults != nil {
+		run = d.faults(run)
+	}
+	if d.custody, err = newCustody(run, d.cfg, d.log); err != nil {
+		return errors.Join(err, custody.Close())
+	}
+	return nil
 }
 
 // makeStoreDir makes the directory of our own files, which is nobody else's.
@@ -179,7 +206,7 @@ func (d *daemon) openIRC(ctx context.Context) error {
 	return d.irc.Listen(ctx)
 }
 
-// lose ends the daemon, once the client that asked has been told.
+// lose ends the daemon.
 func (d *daemon) lose(err error) {
 	select {
 	case d.lost <- err:
@@ -190,17 +217,14 @@ func (d *daemon) lose(err error) {
 // lostPause is how long clients have to be told that an outcome is unknown.
 const lostPause = 500 * time.Millisecond
 
-// watchLoss ends with an error after which the process must end (ST-03).
+// watchLoss ends with an error after which the process must end (ST-03). Where nothing
+// else touches the store, only the one that tried to enqueue knows.
 func (d *daemon) watchLoss(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case err := <-d.lost:
-		select {
-		case <-ctx.Done():
-		case <-time.After(lostPause):
-		}
-		return fmt.Errorf("custody store: %w; the next start finds out what it holds", err)
+		return err
 	}
 }
 
@@ -244,6 +268,12 @@ func (d *daemon) run(ctx context.Context) (err error) {
 				if err == nil {
 					err = errors.New("a part of the daemon ended by itself")
 				}
+				if errors.Is(err, kv.ErrUnknown) { // clients are to hear of it first
+					select {
+					case <-sctx.Done():
+					case <-time.After(lostPause):
+					}
+				}
 				fail(err)
 				return err
 			})
@@ -265,7 +295,11 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	d.log.Info("running", "version", release)
 	<-ctx.Done()
 	d.log.Info("stopping")
-	return errors.Join(stopFront(), stopQueue(), stopNetwork(), stopStore())
+	err = errors.Join(stopFront(), stopQueue(), stopNetwork(), stopStore())
+	if errors.Is(err, kv.ErrUnknown) {
+		err = fmt.Errorf("the disk failed, and what the last commits did is not known before the next start: %w", err)
+	}
+	return err
 }
 
 // reload re-reads the configuration and applies what can change without a restart.
