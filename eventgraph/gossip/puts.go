@@ -85,6 +85,10 @@ func (l *putLine) dispatch(ctx context.Context, p put) error {
 	switch where := place(g.params, current, p.arrived, &p.event); where {
 	case placePast:
 		_, _, err := g.graph.Find(id)
+		if err != nil && !errors.Is(err, eventgraph.ErrNotFound) {
+			g.stats.insertErrors.Add(1)
+			return l.answer(ctx, id, outcome{result: eventgraph.NackBusy}) // a fault of ours: it may be here
+		}
 		return l.answer(ctx, id, pastOutcome(err == nil, g.slotSynced(g.slotOf(p.event.Timestamp))))
 	case placeFuture, placeForm:
 		return l.answer(ctx, id, outcome{result: eventgraph.NackInvalid, strike: true})
