@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,6 +85,58 @@ func TestQueueFull(t *testing.T) {
 	line, err = alice.wait(withTime(t), func(l string) bool { return strings.Contains(l, "xxx") || strings.Contains(l, " 404 ") })
 	if err != nil || !strings.Contains(line, "[MESSAGE_TOO_LONG]") {
 		t.Error(line, err)
+	}
+}
+
+// DS-84: a person looks at the queue and cancels from IRC; what is left keeps its order
+// and its places, and no text is shown.
+func TestQueueFromIRC(t *testing.T) {
+	d := start(t, solo(t, ""), nil)
+	alice, err := dialIRC(withTime(t), d.ircAddr().String(), "alice", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alice.close()
+	ask := func(words, want string) {
+		t.Helper()
+		alice.send("PRIVMSG *status :" + words)
+		_, err := alice.wait(withTime(t), func(l string) bool {
+			if strings.Contains(l, "canary") {
+				t.Errorf("%s: %q", words, l)
+			}
+			return strings.HasPrefix(l, ":*status!") && strings.Contains(l, want)
+		})
+		if err != nil {
+			t.Errorf("%s: no %q: %v", words, want, err)
+		}
+	}
+	next := func(want string) {
+		t.Helper()
+		line, err := alice.wait(withTime(t), func(l string) bool { return strings.HasPrefix(l, ":*status!") })
+		if err != nil || !strings.Contains(line, want) {
+			t.Errorf("%q, %v", line, err)
+		}
+	}
+	ask("QUEUE", "Nothing waits")
+	for range queueLines + 3 {
+		alice.send("PRIVMSG #c :canary")
+	}
+	ask("queue cancel 2", "position 2 is dropped")
+	ask("QUEUE CANCEL 2", "there is no message at position 2")
+	ask("QUEUE CANCEL x", "is no position")
+	ask("QUEUE DROP", "QUEUE CANCEL position")
+	ask("QUEUE", "22 messages, ")
+	next("1: waiting (connections), ")
+	for i := 3; i <= queueLines+1; i++ {
+		next(fmt.Sprintf("%d: queued, ", i))
+	}
+	next("and 2 more")
+	if err := d.custody.queue.Hold(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ask("QUEUE", "held since it was restored")
+	if ask("QUEUE RELEASE", "is released"); d.outboundStatus().Held {
+		t.Error("still held")
 	}
 }
 

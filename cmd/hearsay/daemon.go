@@ -191,7 +191,9 @@ func (d *daemon) openIRC(ctx context.Context) error {
 		Keys:         d.keys,
 		Network:      d,
 		Reload:       d.reload,
-		Logger:       d.log,
+
+		StatusCommands: d.statusCommands(),
+		Logger:         d.log,
 	})
 	if err != nil {
 		return err

@@ -75,7 +75,7 @@ func newRoot() *cobra.Command {
 			Use: "queue", Short: "what waits to be sent: list, cancel, release, purge",
 			Example: "  hearsay queue list",
 		}, newQueueList(), newQueueCancel(), newQueueRelease(), newQueuePurge()),
-		newBackup(), newRestore(),
+		newBackup(), newRestore(), newMailbox(),
 		group(&cobra.Command{
 			Use: "dag", Short: "look at the event graph of the running daemon",
 			Example: "  hearsay dag show",

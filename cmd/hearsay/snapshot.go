@@ -27,7 +27,7 @@ const snapshotMagic = "hearsay backup 1\n"
 const (
 	maxSnapshotHeader = 64 << 10
 	maxSnapshotKey    = 64 << 10
-	maxSnapshotValue  = 16 << 20
+	maxSnapshotValue  = 1 << 20
 )
 
 var errSnapshot = errors.New("this is no backup, or a damaged one")
