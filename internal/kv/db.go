@@ -125,6 +125,13 @@ func (db *DB) free() (int64, bool) {
 	return freeBytes(db.dir)
 }
 
+// Room returns the free bytes of the store's disk and how many must stay free for
+// commits of class c, for metrics; ok is false where the system does not say.
+func (db *DB) Room(c Class) (free, need int64, ok bool) {
+	free, ok = db.free()
+	return free, db.need(c), ok
+}
+
 // enter begins a call; leave ends it.
 func (db *DB) enter() error {
 	db.mu.Lock()

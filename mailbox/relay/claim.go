@@ -8,15 +8,14 @@ import (
 
 // claimWork bounds what ending other clients' leases writes in one claim, in rows and
 // tokens; what is left out can be claimed again.
-const claimWork = 512
+const claimWork = 1024
 
 // claim makes c the owner of the tokens whose derivation it proves, whoever registered
 // them, and registers those that nobody has (MB-29). The leases of a former owner that
 // hold rows of such a token end now, so that it can neither see nor acknowledge them any
 // more. It deletes nothing. A proof is verified only where it matters.
 func (s *state) claim(seal *sealer, c client, relay, transportKey ed25519.PublicKey, proofs []mailbox.Proof, allowed bool) Outcome {
-	s.clearAway(c)
-	wanted, out, work := make([]index, 0, len(proofs)), Accepted, 0
+	wanted, out, work := make([]index, 0, len(proofs)), Accepted, s.clearAway(c)
 	for i := range proofs {
 		ix := seal.index(proofs[i].Token)
 		t := s.token(ix)
@@ -33,7 +32,7 @@ func (s *state) claim(seal *sealer, c client, relay, transportKey ed25519.Public
 		}
 		wanted = append(wanted, ix)
 	}
-	if len(s.register(c, wanted)) != len(wanted) {
+	if len(s.register(c, wanted, work)) != len(wanted) {
 		out = RefusedClientQuota
 	}
 	return out

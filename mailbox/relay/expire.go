@@ -9,7 +9,7 @@ const sweepWork = 512
 // sweep ends what has expired, at most limit of each kind, and returns how much it
 // ended. It is idempotent: what a crash left undone is due at the next sweep.
 func (s *state) sweep(limit int) (n swept) {
-	n.Leases = s.sweepLeases(limit)
+	n.Leases, _ = s.sweepLeases(limit)
 	n.Clamped = s.clampRows(limit) + s.clampTokens(limit)
 	n.Rows = s.sweepRows(limit)
 	n.Tokens = s.sweepTokens(limit)
@@ -24,10 +24,9 @@ func (n swept) any() bool { return n != swept{} }
 
 // sweepLeases ends expired leases: their rows are available again, behind those
 // that were not offered yet (MB-15, MB-36).
-func (s *state) sweepLeases(limit int) (n int) {
+func (s *state) sweepLeases(limit int) (n, work int) {
 	due := s.due(prefixLeaseExp, limit)
 	due = append(due, s.beyond(prefixLeaseExp, profile.LeaseTTL, limit-len(due))...)
-	work := 0
 	for _, k := range due {
 		if work >= sweepWork {
 			break
@@ -35,7 +34,7 @@ func (s *state) sweepLeases(limit int) (n int) {
 		work += s.endLease(mailbox.LeaseID(k[9:]))
 		n++
 	}
-	return n
+	return n, work
 }
 
 // endLease ends one and returns how many rows and tokens it held: the size of what is

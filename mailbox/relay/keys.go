@@ -1,14 +1,17 @@
 package relay
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -47,6 +50,46 @@ func OpenKeys(dir string, storeExists bool) (Keys, error) {
 	return k, nil
 }
 
+// backupHead is the first line of a backup of the keys.
+const backupHead = "hearsay-mailbox-keys 1"
+
+// Backup is both keys as text, for a file that RestoreKeys reads: a line that says what
+// it is, then a line for each key with the name of its file and its bytes in hexadecimal.
+func (k Keys) Backup() []byte {
+	return fmt.Appendf(nil, "%s\n%s %x\n%s %x\n", backupHead, KeyName, k.Master[:], TransportKeyName, k.Transport.Seed())
+}
+
+// RestoreKeys makes the key files in dir of a backup. A file that exists is refused,
+// unless it holds the very key.
+func RestoreKeys(dir, backup string) error {
+	size := len(Keys{Transport: make(ed25519.PrivateKey, ed25519.PrivateKeySize)}.Backup())
+	text, err := openKey(backup, size, false)
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(string(text), "\n")
+	if len(lines) != 4 || lines[0] != backupHead || lines[3] != "" {
+		return fmt.Errorf("%w: %s is no backup of keys", ErrKeyFile, filepath.Base(backup))
+	}
+	var keys [2][]byte
+	for i, name := range []string{KeyName, TransportKeyName} {
+		digits, ok := strings.CutPrefix(lines[i+1], name+" ")
+		if keys[i], err = hex.DecodeString(digits); !ok || err != nil || len(keys[i]) != KeySize {
+			return fmt.Errorf("%w: %s is damaged", ErrKeyFile, filepath.Base(backup))
+		}
+	}
+	for i, name := range []string{KeyName, TransportKeyName} {
+		path := filepath.Join(dir, name)
+		if old, err := openKey(path, KeySize, false); err == nil && bytes.Equal(old, keys[i]) {
+			continue
+		}
+		if err := WriteOwnerOnly(path, keys[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // openKey reads a file of exactly size bytes that nobody else can read, or makes
 // one. A symlink as last component is refused (MB-52).
 func openKey(path string, size int, create bool) ([]byte, error) {
@@ -54,7 +97,7 @@ func openKey(path string, size int, create bool) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		if !create {
-			return nil, fmt.Errorf("%w: %s is missing, but the store that needs it is there", ErrKeyFile, name)
+			return nil, fmt.Errorf("%w: %s is missing; put it back from its backup", ErrKeyFile, name)
 		}
 		return makeKey(path, size)
 	}

@@ -25,6 +25,7 @@ const (
 	registerBytes = 950_000
 	newTokenCost  = 230 // record and expiry
 	moreTokenCost = 90  // the deletion of the expiry before it
+	workCost      = 380 // a row or token of a lease that ends
 )
 
 // checkIn registers or refreshes the tokens and answers the client's live lease for
@@ -34,24 +35,26 @@ func (s *state) checkIn(seal *sealer, random io.Reader, c client, tokens []mailb
 	if len(tokens) == 0 || len(tokens) > s.limits.RequestTokens {
 		return nil
 	}
-	s.clearAway(c)
+	work := s.clearAway(c)
 	wanted := indexes(seal, tokens)
-	mine, name := s.register(c, wanted), nameOf(wanted)
+	mine, name := s.register(c, wanted, work), nameOf(wanted)
 	if page := s.again(seal, c, name); page != nil {
 		return page
 	}
 	return s.newLease(seal, random, c, name, mine)
 }
 
-// clearAway ends the expired leases of c, and some of others.
-func (s *state) clearAway(c client) {
+// clearAway ends the expired leases of c, and some of others, and returns how many rows
+// and tokens they held.
+func (s *state) clearAway(c client) (work int) {
 	for _, id := range s.account(c).Leases {
 		var l lease
 		if s.get(key(prefixLease, id[:]), &l, "lease") && s.over(l.Expires, profile.LeaseTTL) {
-			s.endLease(id)
+			work += s.endLease(id)
 		}
 	}
-	s.sweepLeases(sweepPerCheckIn)
+	_, more := s.sweepLeases(sweepPerCheckIn)
+	return work + more
 }
 
 // indexes are the opaque forms of tokens, each once, in the client's order, which is
@@ -82,12 +85,13 @@ func nameOf(set []index) setID {
 }
 
 // register gives c the tokens that nobody has, refreshes its own at most once a day
-// (MB-07), and returns those that are c's (MB-29).
-func (s *state) register(c client, set []index) (mine []index) {
+// (MB-07), and returns those that are c's (MB-29). work is what the transaction has
+// written already, in rows and tokens.
+func (s *state) register(c client, set []index, work int) (mine []index) {
 	const day = 24 * 60 * 60
 	a := s.account(c)
 	ttl := wholeSeconds(s.limits.TokenTTL)
-	room := registerBytes
+	room := registerBytes - work*workCost
 	for _, ix := range set {
 		t := s.token(ix)
 		switch {

@@ -41,9 +41,8 @@ func (s *state) collectV1(seal *sealer, random io.Reader, c client, tokens []mai
 	if len(tokens) == 0 || len(tokens) > s.limits.RequestTokens {
 		return nil
 	}
-	s.clearAway(c)
 	page := &mailbox.Page{Serving: true, ExpiresAt: s.now}
-	for _, p := range s.pick(random, s.register(c, indexes(seal, tokens))) {
+	for _, p := range s.pick(random, s.register(c, indexes(seal, tokens), s.clearAway(c))) {
 		if !s.appendRow(page, seal, p.id, &p.row) {
 			s.moveBack(p.id, &p.row)
 			continue
