@@ -46,7 +46,8 @@ func graphConfig(cfg *config.Config, log *slog.Logger) eventgraph.Config {
 			Rotation: cfg.Graph.Rotation,
 			Drift:    cfg.Graph.TimeDrift,
 		},
-		Window:  cfg.Slots.Retain,
+		// In archive mode the retention says nothing, but what is synced must be taken in.
+		Window:  max(cfg.Slots.Retain, cfg.Slots.Sync),
 		Archive: cfg.Slots.Archive,
 		Logger:  log,
 	}
