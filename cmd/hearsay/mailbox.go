@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/net/proxy"
+	socks "golang.org/x/net/proxy"
 
 	"hearsay/internal/config"
 	"hearsay/mailbox"
@@ -187,16 +187,16 @@ func reachOf(cfg *config.Config) (endpoint.Reach, error) {
 	if err != nil {
 		return r, errors.New("the proxy's address is no URL")
 	}
-	var auth *proxy.Auth
+	var auth *socks.Auth
 	if u.User != nil {
 		password, _ := u.User.Password()
-		auth = &proxy.Auth{User: u.User.Username(), Password: password}
+		auth = &socks.Auth{User: u.User.Username(), Password: password}
 	}
-	d, err := proxy.SOCKS5("tcp", u.Host, auth, nil)
+	d, err := socks.SOCKS5("tcp", u.Host, auth, nil)
 	if err != nil {
 		return r, err
 	}
-	if cd, ok := d.(proxy.ContextDialer); ok {
+	if cd, ok := d.(socks.ContextDialer); ok {
 		r.Proxy = cd.DialContext
 	}
 	return r, nil

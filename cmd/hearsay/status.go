@@ -24,7 +24,7 @@ type statusReport struct {
 	Graph       graphStatus    `json:"graph"`
 	Outbound    outboundStatus `json:"outbound"`
 	Mailbox     mailboxStatus  `json:"mailbox"`
-	Relay       *struct{}      `json:"relay"` // null: this build has no relay
+	Relay       *relayStatus   `json:"relay"` // null: not a relay
 }
 
 type p2pStatus struct {
