@@ -15,7 +15,7 @@ import (
 	"hearsay/outbound"
 )
 
-// ArrivalConfig configures an ArrivalLog. All but Mail and Logger are required.
+// ArrivalConfig configures an ArrivalLog. Log, Queue, Graph and Keys are required.
 type ArrivalConfig struct {
 	Log   *arrival.Log
 	Queue *outbound.Queue
@@ -24,6 +24,11 @@ type ArrivalConfig struct {
 	// Mail reads a message that came by a mailbox: its content, an encoded privmsg, and
 	// what its author's clock said. nil: there are none.
 	Mail func(id arrival.ID) (content []byte, written time.Time, ok bool)
+	// MaxAge is the age from which on arrivals are of no interest any more: an archive
+	// holds many of them. Default 24 h, that of Config.HistoryAge.
+	MaxAge time.Duration
+	// Now is the wall clock that ages are measured with; default time.Now.
+	Now func() time.Time
 	// Logger: default discards.
 	Logger *slog.Logger
 }
@@ -58,6 +63,12 @@ func NewArrivalLog(cfg ArrivalConfig) *ArrivalLog {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.MaxAge == 0 {
+		cfg.MaxAge = 24 * time.Hour
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
 	return &ArrivalLog{cfg: cfg}
 }
 
@@ -85,8 +96,11 @@ func (l *ArrivalLog) Read(from arrival.Seq, limit int) (page []Arrival, next arr
 		return nil, from, err
 	}
 	next = from
+	horizon := l.cfg.Now().Add(-l.cfg.MaxAge)
 	for i := range rows {
-		next = rows[i].Seq
+		if next = rows[i].Seq; rows[i].Time().Before(horizon) {
+			continue
+		}
 		a, ok, err := l.message(&rows[i])
 		if err != nil {
 			return nil, from, err
@@ -244,8 +258,12 @@ func more(from <-chan eventgraph.Arrival, first eventgraph.Arrival) []eventgraph
 
 // ingest enters a batch, however long the disk is too full for it.
 func (l *ArrivalLog) ingest(ctx context.Context, ring *privmsg.Keyring, batch []eventgraph.Arrival) error {
+	horizon := l.cfg.Now().Add(-l.cfg.MaxAge)
 	for {
 		err := l.cfg.Log.Ingest(batch, func(a *eventgraph.Arrival) bool {
+			if a.Time.Before(horizon) {
+				return false
+			}
 			m, err := privmsg.Decode(a.Event.Content)
 			if err == nil {
 				_, err = ring.Open(m)

@@ -294,6 +294,70 @@ func TestCancelledIsGone(t *testing.T) {
 	})
 }
 
+// TestOldArrivals: what is older than history is not entered, and not looked up (T28).
+func TestOldArrivals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		graph := testGraph(t)
+		defer graph.Close()
+		custody := kv.OpenMemory()
+		hear(t, graph, "#dev", "rob", "too old")
+		time.Sleep(2 * time.Hour)
+		hear(t, graph, "#dev", "rob", "old enough")
+		time.Sleep(22*time.Hour + 30*time.Minute)
+		n := startNode(t, graph, custody, Settings{}, nil)
+		time.Sleep(time.Second)
+		rows, err := arrival.Open(custody, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all, err := rows.Read(0, false, 10); err != nil || len(all) != 1 {
+			t.Errorf("%d rows, %v", len(all), err)
+		}
+		want(t, texts(n.register("alice").do("JOIN #dev"), "PRIVMSG"), "old enough")
+		n.end()
+		time.Sleep(2 * time.Hour)
+		n = startNode(t, graph, custody, Settings{}, nil)
+		time.Sleep(time.Second)
+		want(t, texts(n.register("alice").do("JOIN #dev"), "PRIVMSG"))
+		n.end()
+	})
+}
+
+// TestNewKeyFindsThePast: a key that comes by a reload, or while the node is down, opens
+// what is stored.
+func TestNewKeyFindsThePast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, _ := people(t)
+		graph := testGraph(t)
+		defer graph.Close()
+		custody := kv.OpenMemory()
+		for _, text := range []string{"one", "two"} {
+			m := seal(t, ours, "#secret", "rob", text)
+			e, err := graph.NewEvent(m.AppendTo(nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := graph.Insert(t.Context(), graph.Current(), []eventgraph.Event{e}, eventgraph.SourcePut); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := startNode(t, graph, custody, Settings{}, nil)
+		time.Sleep(time.Second)
+		if _, err := n.server.Apply(t.Context(), ours); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		want(t, texts(n.register("alice").do("JOIN #secret"), "PRIVMSG"), "one", "two")
+		n.end()
+		n = startNode(t, graph, kv.OpenMemory(), Settings{}, nil) // nothing of it is entered
+		n.end()
+		n = startNode(t, graph, n.custody, ours, nil)
+		time.Sleep(time.Second)
+		want(t, texts(n.register("alice").do("JOIN #secret"), "PRIVMSG"), "one", "two")
+		n.end()
+	})
+}
+
 // TestSplitIsOneTransaction: DS-31. A long text becomes several records next to each
 // other, all or none.
 func TestSplitIsOneTransaction(t *testing.T) {
