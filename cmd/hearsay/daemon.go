@@ -34,6 +34,8 @@ type daemon struct {
 
 	graph      *eventgraph.Graph
 	graphStore kv.Store
+	disk       kv.Disk
+	relay      *relayService // nil: not a relay
 	custody    *custody
 	keys       *ircd.Keys
 	arrivals   *ircd.ArrivalLog
@@ -83,6 +85,11 @@ func (d *daemon) open(ctx context.Context) (err error) {
 	if err := d.openStores(); err != nil {
 		return err
 	}
+	if cfg.Mailbox.Relay != nil {
+		if d.relay, err = openRelay(ctx, cfg, &d.disk, log); err != nil {
+			return err
+		}
+	}
 	if d.gossip, err = gossip.New(gossipConfig(cfg, d.graph, log)); err != nil {
 		return err
 	}
@@ -119,7 +126,7 @@ func (d *daemon) open(ctx context.Context) (err error) {
 
 // openStores opens the stores, which share a disk and leave room for each other.
 func (d *daemon) openStores() (err error) {
-	disk := new(kv.Disk)
+	disk := &d.disk
 	opts := graphOptions(d.cfg, d.log)
 	opts.Disk = disk
 	store, err := kv.Open(opts)
@@ -247,6 +254,9 @@ func (d *daemon) closeStores() error {
 	if d.custody != nil {
 		errs = append(errs, d.custody.store.Close())
 	}
+	if d.relay != nil {
+		errs = append(errs, d.relay.close())
+	}
 	return errors.Join(errs...)
 }
 
@@ -286,6 +296,9 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	front := []func(context.Context) error{d.irc.Run, d.control.Run, d.watch}
 	if d.metrics != nil {
 		front = append(front, d.metrics.Run)
+	}
+	if d.relay != nil {
+		front = append(front, d.relay.run)
 	}
 	stopFront := stage(front...)
 	stopQueue := stage(

@@ -96,6 +96,7 @@ func changedSections(before, after *config.Config) []string {
 		{"[rpc]", before.RPC, after.RPC},
 		{"[outbound]", before.Outbound, after.Outbound},
 		{"[metrics]", before.Metrics, after.Metrics},
+		{"[mailbox]", before.Mailbox, after.Mailbox},
 		{"log, verbose", before.Log, after.Log},
 	} {
 		if !reflect.DeepEqual(s.a, s.b) {

@@ -19,6 +19,7 @@ import (
 	"hearsay/internal/config"
 	"hearsay/internal/kv"
 	"hearsay/ircd"
+	"hearsay/mailbox/relay"
 	"hearsay/p2p"
 )
 
@@ -27,7 +28,7 @@ const putStatusFeature = gossip.FeatureStatus
 
 // schemas are the versions of what this build stores (MB-46).
 func schemas() map[string]int {
-	return map[string]int{"graph": eventgraph.Schema, custodyKind: custodySchema}
+	return map[string]int{"graph": eventgraph.Schema, custodyKind: custodySchema, relayKind: relay.Schema}
 }
 
 func graphDir(cfg *config.Config) string {
