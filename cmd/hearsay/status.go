@@ -147,5 +147,8 @@ func printStatus(out io.Writer, s statusReport) {
 		printf(out, "  #%s %s over %s%s\n", c.ID, c.Session, c.Transport, receipts)
 	}
 	printQueue(out, s.Outbound)
+	if r := s.Relay; r != nil {
+		printf(out, "relay: %d of %d envelopes, %s, %s\n", r.Rows, r.CapacityRows, count(int(r.Registrations), "registration"), count(int(r.Leases), "lease"))
+	}
 	printf(out, "graph: %s in %s, %s\n", count(s.Graph.Events, "event"), count(s.Graph.Slots, "slot"), count(s.Graph.Tips, "tip"))
 }
