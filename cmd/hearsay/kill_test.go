@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -217,5 +218,72 @@ func TestKillLoop(t *testing.T) {
 	t.Logf("%d kills, %d lines said, %d seen accepted, %d arrived", kills, next, len(accepted), len(arrived))
 	if len(accepted) == 0 || len(arrived) < len(accepted) {
 		t.Error("too little happened")
+	}
+}
+
+// ST-07: the daemon stops within 10 s although its peer has stopped reading in the middle
+// of a conversation.
+func TestStopWhilePeersStall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts daemons")
+	}
+	cfg := solo(t, "[outbound]\nmin_connections = 1\n"+fmt.Sprintf(privateNet, 2)+"inbound = [\"quic://127.0.0.1:0\"]\n")
+	d := newDaemon(cfg, noLog, nil)
+	if err := d.open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- d.run(ctx) }()
+	<-d.node.Listening()
+
+	dir := t.TempDir()
+	file := filepath.Join(dir, "peer.toml")
+	text := fmt.Sprintf("irc_listen = \"tcp://127.0.0.1:0\"\ndatastore = %q\n%speers = [%q]\n", filepath.Join(dir, "p"),
+		fmt.Sprintf(privateNet, 2), strings.TrimSuffix(d.node.ListenAddrs()[0].String(), "/"))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	peer := exec.Command("hearsay", "run", "--config", file)
+	if err := peer.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = peer.Process.Kill()
+		_ = peer.Wait()
+	}()
+	alice, err := dialIRC(withTime(t), d.ircAddr().String(), "alice", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alice.close()
+	alice.send("PRIVMSG #c :before")
+	if err := until(withTime(t), "not acknowledged", func() bool { return d.outboundStatus().AckedTotal == 1 }); err != nil {
+		t.Fatal(err)
+	}
+	if err := peer.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		alice.send("PRIVMSG #c :" + strings.Repeat("x", 8000))
+	}
+	if err := until(withTime(t), "not sent", func() bool {
+		s := d.outboundStatus()
+		return s.Depth > 50 && s.Head.Generations == 1
+	}); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	cancel()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+		t.Logf("stopped in %v", time.Since(began))
+	case <-time.After(10 * time.Second): // the contract's promise
+		t.Error("does not stop")
+		<-done
 	}
 }
