@@ -277,8 +277,12 @@ func (n *Node) serve(ctx context.Context, l link) (shaken bool, cause error) {
 	return shaken, context.Cause(p.ctx)
 }
 
-// finish ends the connection as an error of a handler's Run asks.
+// finish ends the connection as an error of a handler's Run asks. On a connection that
+// has ended the error is only the handler's own end: it must not take back a flush.
 func (p *Peer) finish(err error) {
+	if p.ctx.Err() != nil {
+		return
+	}
 	if f, ok := errors.AsType[*Fault](err); ok && f.Ban {
 		p.Ban(f.Force, f.Err)
 		return

@@ -271,6 +271,7 @@ func TestSeedBackoff(t *testing.T) {
 		}
 		p := n.dialRaw(t, "5.0.0.3", node.url)
 		p.shake()
+		synctest.Wait() // it is met when both sides have shaken hands
 		p.conn.Close()
 		before = n.dialed("5.0.0.2:9600")
 		settle(time.Minute)

@@ -99,8 +99,13 @@ func TestOverRealTransports(t *testing.T) {
 				t.Errorf("the listener saw %v", cause)
 			}
 			for i := range 5 {
-				if n := <-gotA; n != 50_000+i {
-					t.Errorf("last message %d has %d bytes", i, n)
+				select {
+				case n := <-gotA:
+					if n != 50_000+i {
+						t.Errorf("last message %d has %d bytes", i, n)
+					}
+				case <-time.After(10 * time.Second):
+					t.Fatalf("%d last messages of 5 arrived", i)
 				}
 			}
 			if err := stopA(); !errors.Is(err, context.Canceled) {
