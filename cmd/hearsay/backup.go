@@ -300,7 +300,14 @@ func restore(ctx context.Context, cfg *config.Config, in io.Reader) (depth int, 
 			if err != nil {
 				return err
 			}
-			made = append(made, &restoring{opts: o, store: store, to: known[i].Dir})
+			r := &restoring{opts: o, store: store, to: known[i].Dir}
+			made = append(made, r)
+			if s.Kind == custodyKind {
+				if r.store, err = protect(store, cfg); err != nil {
+					r.store = store // to be closed
+					return err
+				}
+			}
 		}
 		return nil
 	}, func(store int, key, value []byte) error { return made[store].add(key, value) })
@@ -349,7 +356,7 @@ func restore(ctx context.Context, cfg *config.Config, in io.Reader) (depth int, 
 // A restoring store collects records for its next commit.
 type restoring struct {
 	opts  kv.Options
-	store *kv.DB // nil: closed
+	store kv.Store // nil: closed
 	to    string
 	batch [][2][]byte
 	size  int

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"hearsay/internal/arrival"
 	"hearsay/internal/config"
 	"hearsay/internal/kv"
+	"hearsay/internal/sealed"
 	"hearsay/outbound"
 )
 
@@ -59,9 +61,42 @@ func openCustody(opts kv.Options, cfg *config.Config, log *slog.Logger) (*custod
 	return c, nil
 }
 
+// A sealedStore encrypts what the store below it holds.
+type sealedStore struct {
+	*sealed.Store
+	below runStore
+}
+
+func (s sealedStore) Run(ctx context.Context) error { return s.below.Run(ctx) }
+
+// protect seals the custody store where the configuration names a key file.
+func protect(store runStore, cfg *config.Config) (runStore, error) {
+	if cfg.Outbound.KeyFile == "" {
+		if err := sealed.CheckPlain(store); err != nil {
+			return nil, fmt.Errorf("custody store: %w: outbound.key_file must name its key", err)
+		}
+		return store, nil
+	}
+	key, err := sealed.ReadKey(cfg.Outbound.KeyFile)
+	if err != nil {
+		return nil, err
+	}
+	s, err := sealed.Wrap(store, key)
+	if errors.Is(err, sealed.ErrPlain) {
+		err = fmt.Errorf("%w; to seal it, make a backup, move %s away, and restore", err, custodyDir(cfg))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("custody store: %w", err)
+	}
+	return sealedStore{s, store}, nil
+}
+
 // newCustody checks what is in store. The caller closes it.
 func newCustody(store runStore, cfg *config.Config, log *slog.Logger) (_ *custody, err error) {
-	c := &custody{store: store}
+	c := &custody{}
+	if c.store, err = protect(store, cfg); err != nil {
+		return nil, err
+	}
 	if c.arrivals, err = arrival.Open(c.store, nil); err != nil {
 		return nil, err
 	}

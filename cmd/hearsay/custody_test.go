@@ -16,6 +16,7 @@ import (
 	"hearsay/internal/config"
 	"hearsay/internal/kv"
 	"hearsay/internal/kv/kvtest"
+	"hearsay/internal/sealed"
 	"hearsay/outbound"
 )
 
@@ -137,6 +138,81 @@ func TestQueueFromIRC(t *testing.T) {
 	ask("QUEUE", "held since it was restored")
 	if ask("QUEUE RELEASE", "is released"); d.outboundStatus().Held {
 		t.Error("still held")
+	}
+}
+
+// The custody store sealed with a key file: no text on the disk, everything works as
+// before, and neither no key nor another key opens it. A backup of a plain one is how it
+// gets sealed.
+func TestSealedCustody(t *testing.T) {
+	const text = "canary, waiting"
+	dir := t.TempDir()
+	keys := []string{filepath.Join(dir, "one"), filepath.Join(dir, "two")}
+	for _, k := range keys {
+		if err := sealed.NewKeyFile(k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg := solo(t, "")
+	enqueue := func() {
+		t.Helper()
+		c, err := openCustodyOf(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.queue.Enqueue(t.Context(), outbound.Draft{Payload: outbound.Payload(text)})
+		if err := errors.Join(err, c.store.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	enqueue()
+	graph, err := kv.Open(graphOptions(cfg, noLog))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := eventgraph.OpenStore(graph, graphConfig(cfg, noLog))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Outbound.KeyFile = keys[0]
+	if _, err := openCustodyOf(cfg); !errors.Is(err, sealed.ErrPlain) || !strings.Contains(err.Error(), "make a backup") {
+		t.Error(err)
+	}
+	cfg.Outbound.KeyFile = ""
+	file := filepath.Join(dir, "b")
+	if code, out, stderr := cli(t, "", "backup", "--plaintext", "--datastore", cfg.Datastore, file); code != 0 {
+		t.Fatal(out, stderr)
+	}
+
+	cfg = solo(t, "")
+	cfg.Outbound.KeyFile = keys[0]
+	in, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if n, err := restore(t.Context(), cfg, in); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	enqueue()
+	if found, err := filesWith(cfg.Datastore, text); err != nil || len(found) > 0 {
+		t.Error(found, err)
+	}
+	cfg.Outbound.KeyFile = keys[1]
+	if _, err := openCustodyOf(cfg); !errors.Is(err, sealed.ErrKey) {
+		t.Error(err)
+	}
+	cfg.Outbound.KeyFile = ""
+	if _, err := openCustodyOf(cfg); !errors.Is(err, sealed.ErrSealed) {
+		t.Error(err)
+	}
+	cfg.Outbound.KeyFile = keys[0]
+	d := start(t, cfg, nil)
+	if s := d.outboundStatus(); s.Depth != 2 || !s.Held {
+		t.Errorf("%+v", s)
 	}
 }
 

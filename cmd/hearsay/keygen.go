@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"hearsay/internal/box"
+	"hearsay/internal/sealed"
 )
 
 func newKeygenContact() *cobra.Command {
@@ -66,6 +68,29 @@ func newKeygenPubkey() *cobra.Command {
 				return errors.New("the secret must be 32 bytes in base58")
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), secret.Public().Base58())
+			return err
+		},
+	}
+}
+
+func newKeygenCustody() *cobra.Command {
+	return &cobra.Command{
+		Use:   "custody FILE",
+		Short: "make a key file that seals the custody store",
+		Long: "Makes a key and writes it into a file that only you can read, for outbound.key_file. With it, what waits in the\n" +
+			"queue is encrypted on the disk. The file belongs on another disk than the datastore (a removable one, or one in\n" +
+			"memory): who has both has everything. Without it the queue cannot be read again, by nobody.",
+		Example: "  hearsay keygen custody /media/stick/hearsay.key",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, list []string) error {
+			file, err := filepath.Abs(list[0])
+			if err != nil {
+				return err
+			}
+			if err := sealed.NewKeyFile(file); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s; in your configuration:\n\n[outbound]\nkey_file = %q\n", file, file)
 			return err
 		},
 	}

@@ -69,7 +69,7 @@ func newRoot() *cobra.Command {
 		group(&cobra.Command{
 			Use: "keygen", Short: "make keys for contacts and channels",
 			Example: "  hearsay keygen contact",
-		}, newKeygenContact(), newKeygenChannel(), newKeygenPubkey()),
+		}, newKeygenContact(), newKeygenChannel(), newKeygenPubkey(), newKeygenCustody()),
 		newPassword(), newStatus(),
 		group(&cobra.Command{
 			Use: "queue", Short: "what waits to be sent: list, cancel, release, purge",

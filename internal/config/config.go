@@ -97,6 +97,7 @@ type Outbound struct {
 	MaxMessages    int
 	MaxBytes       int64
 	TipEvidence    bool
+	KeyFile        string // seals the custody store; "" = not sealed
 }
 
 // Metrics is the endpoint for Prometheus.

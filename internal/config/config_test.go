@@ -190,7 +190,7 @@ func TestAllKeys(t *testing.T) {
 	if want := (Graph{1704067200000, "mine", 10 * time.Minute, 20 * time.Second}); cfg.Graph != want {
 		t.Error(cfg.Graph)
 	}
-	if want := (Outbound{1, 5 * time.Second, 10 * time.Second, 3, 100, 4 << 20, false}); cfg.Outbound != want {
+	if want := (Outbound{1, 5 * time.Second, 10 * time.Second, 3, 100, 4 << 20, false, "/etc/hearsay/custody.key"}); cfg.Outbound != want {
 		t.Error(cfg.Outbound)
 	}
 	if cfg.Network != (Network{"mine", [3]uint64{1, 2, 3}}) || cfg.Metrics.Listen != "127.0.0.1:9606" {

@@ -86,6 +86,7 @@ func (d *decoder) readOutbound(s *section, o *Outbound) {
 	s.num("max_messages", &o.MaxMessages, 1, maxMessages)
 	s.bytes("max_bytes", &o.MaxBytes, minQueueSize, maxQueueSize)
 	s.flag("tip_evidence", &o.TipEvidence)
+	s.filePath("key_file", &o.KeyFile)
 	s.finish()
 }
 
