@@ -53,7 +53,8 @@ func cmdAuthenticate(s *Server, rq *request) error {
 	c.sasl = saslState{}
 	id, password, ok := parsePlain(data)
 	if !ok {
-		return s.saslFailed(rq)
+		s.saslFailed(rq)
+		return nil
 	}
 	if s.cfg.PasswordHash == "" {
 		s.saslSucceeded(rq, id)
@@ -69,7 +70,7 @@ func cmdAuthenticate(s *Server, rq *request) error {
 			case right:
 				s.saslSucceeded(rq, id)
 			default:
-				rq.refuse(s.saslFailed(rq))
+				s.saslFailed(rq)
 			}
 		}}
 	}
@@ -92,11 +93,11 @@ func parsePlain(data string) (id identity, password string, ok bool) {
 
 // saslFailed refuses a try; the client may try again, ever more slowly (the throttle),
 // until maxSASLTries.
-func (s *Server) saslFailed(rq *request) error {
+func (s *Server) saslFailed(rq *request) {
+	rq.reply(errSASLFail, "SASL authentication failed")
 	if rq.c.saslTries++; rq.c.saslTries >= maxSASLTries {
 		s.drop(rq.c, "Too many failed SASL authentications")
 	}
-	return numeric(errSASLFail, "SASL authentication failed")
 }
 
 func (s *Server) saslSucceeded(rq *request, id identity) {

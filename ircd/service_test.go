@@ -1,0 +1,250 @@
+package ircd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// knownNetwork can say more than a Network must.
+type knownNetwork struct {
+	troubledNetwork
+	peers []Peer
+	sync  SyncProgress
+	busy  bool
+}
+
+func (n *knownNetwork) Peers() []Peer { return n.peers }
+
+func (n *knownNetwork) Sync() (SyncProgress, bool) {
+	n.troubledNetwork.mu.Lock()
+	defer n.troubledNetwork.mu.Unlock()
+	return n.sync, n.busy
+}
+
+func (n *knownNetwork) progress(p SyncProgress, busy bool) {
+	n.troubledNetwork.mu.Lock()
+	defer n.troubledNetwork.mu.Unlock()
+	n.sync, n.busy = p, busy
+}
+
+// said are the texts that a service said.
+func said(lines []string) []string {
+	var all []string
+	for _, l := range lines {
+		if _, text, ok := strings.Cut(l, ":*status!status@hearsay NOTICE alice :"); ok {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// TestStatus: what "*status" can be asked (issue 5).
+func TestStatus(t *testing.T) {
+	n := &knownNetwork{peers: []Peer{{"7", "outbound", "quic"}, {"9", "inbound", "tcp+tls"}}}
+	n.st = NetworkState{2, 2, true}
+	var asked []string
+	serve(t, func(c *Config, _ *fakeGraph) {
+		c.Network = n
+		c.Settings, _ = people(t)
+		c.Reload = func(context.Context) (Summary, error) { return Summary{Changed: []string{"channel #x is new"}}, nil }
+		c.StatusCommands = []StatusCommand{
+			{Name: "QUEUE", Usage: "QUEUE LIST", Help: "what waits", Run: func(_ context.Context, args []string, rest string) ([]string, error) {
+				asked = append(asked, strings.Join(args, "|")+"="+rest)
+				if len(args) > 1 {
+					return nil, errors.New("not\nyours")
+				}
+				return []string{"one", "two\nhalves"}, nil
+			}},
+			{Name: "VERSION", Usage: "VERSION", Help: "more of it", Run: func(context.Context, []string, string) ([]string, error) { return []string{"mine"}, nil }},
+		}
+	}, func(h *harness) {
+		a := h.join("alice", "#chan")
+		ask := func(text string) []string { return said(a.do("PRIVMSG *status :" + text)) }
+		time.Sleep(65 * time.Second)
+		want(t, ask("status"), "hearsay, up 1m5s, 1 clients, 4 conversations", "Connected to 2 peers")
+		want(t, ask("PEERS"), "7: outbound, quic", "9: inbound, tcp+tls")
+		want(t, ask("channels"), "#chan: public, 1 here or heard, 0 messages kept", "#Dev: public, configured, 0 here or heard, 0 messages kept",
+			"#secret: encrypted, configured, 0 here or heard, 0 messages kept")
+		lines := ask("contacts")
+		ours := h.server.settings.Contacts[0]
+		want(t, lines[:1], "Bob: their key "+ours.Public.Base58()+", yours for them "+ours.Secret.Public().Base58())
+		for _, l := range lines {
+			if strings.Contains(l, ours.Secret.Base58()) {
+				t.Error("shows a secret")
+			}
+		}
+		want(t, ask("rehash"), "REHASH: channel #x is new")
+		want(t, ask("clients"), "alice: since 2000-01-01 00:00:00 UTC")
+		want(t, ask("nosuch thing"), "Unknown command nosuch. Try HELP")
+		help := ask("help")
+		wantPart(t, help, "QUEUE LIST: what waits", "VERSION: more of it", "REHASH: ", "HELP: ")
+		if n := count(help, "VERSION: "); n != 1 {
+			t.Errorf("VERSION %d times", n)
+		}
+		want(t, ask("  "), help...)
+
+		// What the node adds.
+		want(t, ask("version"), "mine")
+		want(t, ask("queue  list"), "one", "two halves")
+		want(t, ask("queue cancel  7"), "QUEUE failed: not", "QUEUE failed: yours")
+		want(t, asked, "list=list", "cancel|7=cancel  7")
+
+		want(t, a.do("NOTICE *status :help"))
+		want(t, a.do("PRIVMSG *status :\x01VERSION\x01"))
+		want(t, said(a.do("PRIVMSG *STATUS :version")), "mine")
+		if h.outbox.n != 0 {
+			t.Errorf("%d accepted", h.outbox.n)
+		}
+	})
+}
+
+// TestStatusWithoutANode: nothing is invented where there is nothing to tell.
+func TestStatusWithoutANode(t *testing.T) {
+	serve(t, nil, func(h *harness) {
+		a := h.register("alice")
+		ask := func(text string) []string { return said(a.do("PRIVMSG *status :" + text)) }
+		want(t, ask("STATUS"), "hearsay, up 0s, 1 clients, 0 conversations", "There is no network")
+		want(t, ask("PEERS"), "This node does not tell about its peers")
+		want(t, ask("CHANNELS"), "There are no channels yet: JOIN one")
+		want(t, ask("CONTACTS")[:1], "You have no contacts")
+		want(t, ask("REHASH"), "This server cannot re-read its configuration")
+		want(t, ask("VERSION"), "hearsay")
+	})
+}
+
+// TestStatusIsEchoedAndLabelled: failure-cases IRC 10 and 11.
+func TestStatusIsEchoedAndLabelled(t *testing.T) {
+	var release chan struct{}
+	serve(t, func(c *Config, _ *fakeGraph) {
+		release = make(chan struct{}) // of the bubble
+		c.StatusCommands = []StatusCommand{{Name: "SLOW", Run: func(context.Context, []string, string) ([]string, error) {
+			<-release
+			return []string{"done"}, nil
+		}}}
+	}, func(h *harness) {
+		a := h.register("alice", "echo-message", "labeled-response", "batch")
+		b := h.register("b")
+		want(t, a.do("@label=x PRIVMSG *status :slow"))
+		wantPart(t, b.do("PING x"), "PONG") // who asks waits, nobody else
+		close(release)
+		want(t, a.got(), "@label=x :irc.hearsay BATCH +1 labeled-response", "@batch=1 :alice!~alice@hearsay PRIVMSG *status :slow",
+			"@batch=1 :*status!status@hearsay NOTICE alice :done", ":irc.hearsay BATCH -1")
+	})
+}
+
+// TestStatusCommandsAreChecked: a command that could not be called is an error at the start.
+func TestStatusCommandsAreChecked(t *testing.T) {
+	run := func(context.Context, []string, string) ([]string, error) { return nil, nil }
+	for _, bad := range [][]StatusCommand{
+		{{Name: "X"}}, {{Name: "", Run: run}}, {{Name: "x", Run: run}}, {{Name: "X Y", Run: run}}, {{Name: "X", Run: run}, {Name: "X", Run: run}},
+	} {
+		if _, err := New(Config{Log: newFakeGraph(), Outbox: &fakeOutbox{}, StatusCommands: bad}); !errors.Is(err, ErrConfig) {
+			t.Errorf("%v: %v", bad, err)
+		}
+	}
+}
+
+// TestNickServCommands: each of darkirc's commands is answered that rate limiting is off
+// (facts 3.8).
+func TestNickServCommands(t *testing.T) {
+	serve(t, nil, func(h *harness) {
+		a := h.register("alice")
+		for _, cmd := range []string{"HELP", "HELP SET", "INFO", "info x", "REGISTER a b c 100", "SET a", "DEREGISTER a", "SLASH a CONFIRM", "nonsense", " "} {
+			lines := a.do("PRIVMSG nickserv :" + cmd)
+			if len(lines) != 1 || !strings.HasPrefix(lines[0], ":NickServ!NickServ@hearsay NOTICE alice :Rate limiting (RLN) is off") {
+				t.Errorf("%q: %q", cmd, lines)
+			}
+		}
+		wantPart(t, a.do("PRIVMSG ChanServ :HELP"), ":ChanServ!ChanServ@hearsay NOTICE alice :Rate limiting (RLN) is off")
+	})
+}
+
+// TestWelcomeIsShort: at most five lines that say whether anybody is there and how to go on.
+func TestWelcomeIsShort(t *testing.T) {
+	n := &knownNetwork{}
+	var st Settings
+	serve(t, func(c *Config, _ *fakeGraph) {
+		c.Network = n
+		st, _ = people(t)
+		c.Settings = Settings{}
+	}, func(h *harness) {
+		greeting := func(nick string) []string {
+			return texts(h.dial().do("NICK "+nick, "USER a 0 * :a"), "NOTICE")
+		}
+		const hint = "For direct messages you need contacts: /msg *status CONTACTS says how to add one"
+		want(t, greeting("a"), "Not connected to the network: what you say is kept and sent later", hint)
+		n.set(NetworkState{3, 2, true})
+		n.have("one", "two", "three")
+		want(t, greeting("b"), "Connected to 3 peers", "one", "two", "three", hint)
+		n.have("one", "two", "three", "four")
+		want(t, greeting("c"), "Connected to 3 peers", "one", "two", "There is more to see to: /msg *status STATUS", hint)
+		n.have()
+		if _, err := h.server.Apply(h.t.Context(), st); err != nil {
+			t.Fatal(err)
+		}
+		want(t, greeting("d"), "Connected to 3 peers", "/msg *status HELP says what can be asked of this node")
+	})
+}
+
+// TestSyncProgress: the start, at most one line in ten seconds, and the end (issue 5).
+func TestSyncProgress(t *testing.T) {
+	n := &knownNetwork{}
+	n.st = NetworkState{3, 2, true}
+	serve(t, func(c *Config, _ *fakeGraph) { c.Network = n }, func(h *harness) {
+		a, std := h.register("alice"), h.register("std", "standard-replies")
+		time.Sleep(noticeInterval + tick)
+		want(t, a.got())
+		for i := range 35 { // seconds
+			n.progress(SyncProgress{Slots: i, Of: 40, Events: 10 * i}, true)
+			time.Sleep(time.Second)
+		}
+		lines := a.got()
+		if len(lines) != 4 {
+			t.Errorf("%d lines in 35 seconds: %q", len(lines), lines)
+		}
+		wantPart(t, lines[:1], ":irc.hearsay NOTICE alice :Getting the recent history: ")
+		wantPart(t, std.got(), ":irc.hearsay NOTE * SYNC :Getting the recent history: ")
+		time.Sleep(20 * time.Second) // nothing moves: nothing to say
+		if l := a.got(); len(l) > 1 {
+			t.Errorf("%q", l)
+		}
+		n.progress(SyncProgress{}, false)
+		time.Sleep(2 * time.Second)
+		want(t, a.got(), ":irc.hearsay NOTICE alice :The recent history is here")
+		time.Sleep(15 * time.Second)
+		want(t, a.got())
+	})
+}
+
+// FuzzStatus: whatever is asked of a service is answered in lines that are fit to be sent.
+func FuzzStatus(f *testing.F) {
+	for _, s := range []string{"help", "contacts", "QUEUE \x01", strings.Repeat("x", 600), "é😃", ""} {
+		f.Add(s)
+	}
+	s, err := New(Config{Log: newFakeGraph(), Outbox: &fakeOutbox{}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c := newClient(nil, false, 1<<20)
+		c.nick, c.user, c.registered, c.caps = "a", "a", true, capEchoMessage
+		rq := s.parse(c, fmt.Sprintf("PRIVMSG *status :%s", text))
+		if rq == nil || rq.param(1) == "" {
+			return
+		}
+		s.service(rq, "*status")
+		chunk, _ := c.queue.take()
+		if len(chunk) == 0 && !strings.ContainsRune(text, '\x01') {
+			t.Errorf("%q: no answer", text)
+		}
+		for l := range strings.Lines(string(chunk)) {
+			if len(l) > maxLine || !strings.HasSuffix(l, "\r\n") {
+				t.Errorf("%q", l)
+			}
+		}
+	})
+}
