@@ -139,6 +139,7 @@ func TestRelayLimits(t *testing.T) {
 		"registrations":    {"262144", "262145", "0"},
 		"rate_rows":        {"16384", "16385", "0"},
 		"dedup_rows":       {"65536", "65537", "0"},
+		"acked_leases":     {"16384", "16385", "0"},
 		"penalty_rows":     {"128", "129", "0"},
 	} {
 		for i, v := range bound {

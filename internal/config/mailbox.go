@@ -43,7 +43,8 @@ type RelayLimits struct {
 	ClientTokens, ClientRows, ClientBytes, ClientLeases int
 	ClientRequests, TokenRows, TokenBytes, TokenLeases  int
 	RelayRows, RelayBytes, RelayLeases, RelayRequests   int
-	Registrations, RateRows, DedupRows, PenaltyRows     int
+	Registrations, RateRows, DedupRows                  int
+	AckedLeases, PenaltyRows                            int
 }
 
 // readMailbox reads the mailbox keys of the schema.
@@ -130,6 +131,7 @@ func readRelayLimits(s *section, l *RelayLimits) {
 		{"registrations", &l.Registrations, 262144},
 		{"rate_rows", &l.RateRows, 16384},
 		{"dedup_rows", &l.DedupRows, 65536},
+		{"acked_leases", &l.AckedLeases, 16384},
 		{"penalty_rows", &l.PenaltyRows, 128},
 	} {
 		s.num(n.name, n.dst, 1, n.most)

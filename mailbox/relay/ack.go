@@ -23,12 +23,42 @@ func (s *state) ack(c client, id mailbox.LeaseID, ids []mailbox.RowID) Outcome {
 		s.dropRow(rid, &r)
 		s.remember(r.Index, r.Content)
 	}
-	if !l.Acked {
-		l.Acked = true
+	if l.Done {
+		return Accepted
+	}
+	l.Acked = true
+	s.dropSet(&l, id)
+	if s.holdsNothing(&l, id) {
+		s.finish(&l, id)
+	} else {
 		s.set(key(prefixLease, id[:]), &l)
-		s.dropSet(&l, id)
 	}
 	return Accepted
+}
+
+func (s *state) holdsNothing(l *lease, id mailbox.LeaseID) bool {
+	for _, rid := range l.Rows {
+		var r row
+		if s.get(key(prefixRow, rid[:]), &r, "row") && r.Lease == id {
+			return false
+		}
+	}
+	return true
+}
+
+// finish takes a lease that holds nothing out of the counts of live ones, so that a
+// collector of many pages need not wait for its leases to expire. It is remembered until
+// it would have, so that a repeated acknowledgement is answered alike (MB-16).
+func (s *state) finish(l *lease, id mailbox.LeaseID) {
+	s.releaseLease(l, id)
+	if s.totals.Acked >= uint64(s.limits.AckedLeases) {
+		s.del(key(prefixLease, id[:]))
+		s.del(key(prefixLeaseExp, be64(l.Expires), id[:]))
+		return
+	}
+	s.totals.Acked++
+	l.Done, l.Tokens = true, nil
+	s.set(key(prefixLease, id[:]), l)
 }
 
 // dropSet forgets that l is what its set is answered with, unless a later lease is.
@@ -75,7 +105,10 @@ func (s *state) held(c client, id mailbox.LeaseID, ids []mailbox.RowID) (l lease
 // is accepted without coming to the recipient again (MB-28). When there is no room
 // the oldest mark goes: the cost is a duplicate that the recipient recognises.
 func (s *state) remember(ix index, content mailbox.ContentID) {
-	until := s.now + uint64(s.limits.DedupTTL.Seconds())
+	until := s.now + wholeSeconds(s.limits.DedupTTL)
+	if old := s.bytes(key(prefixDedup, ix[:], content[:])); len(old) == markSize {
+		s.forgetMark(key(prefixDedupExp, old, ix[:], content[:])) // a row that expired and its repeat, both leased
+	}
 	if s.totals.Dedups >= uint64(s.limits.DedupRows) {
 		s.scan([]byte{prefixDedupExp}, func(k, _ []byte) bool {
 			s.forgetMark(slices.Clone(k))
@@ -91,7 +124,7 @@ func (s *state) remember(ix index, content mailbox.ContentID) {
 func (s *state) forgetMark(k []byte) {
 	s.del(k)
 	d := key(prefixDedup, k[9:])
-	if mark := s.bytes(d); len(mark) == 8 && beTime(mark) == keyTime(k) {
+	if mark := s.bytes(d); len(mark) == markSize && beTime(mark) == keyTime(k) {
 		s.del(d)
 	}
 	if s.totals.Dedups == 0 {

@@ -20,10 +20,9 @@ func (s *state) deposit(seal *sealer, random io.Reader, c client, raw []byte, dr
 		return RefusedUnregistered
 	}
 	content := mailbox.ContentIDOf(raw)
-	if mark := s.bytes(key(prefixDedup, ix[:], content[:])); mark != nil {
-		if s.liveMark(mark) {
-			return Accepted
-		}
+	mark := s.bytes(key(prefixDedup, ix[:], content[:]))
+	if mark != nil && s.liveMark(mark) {
+		return Accepted
 	}
 	size, a := uint64(len(raw)), s.account(c)
 	switch {
@@ -45,6 +44,9 @@ func (s *state) deposit(seal *sealer, random io.Reader, c client, raw []byte, dr
 		s.fail(err)
 		return RefusedInternal
 	}
+	if len(mark) == markSize { // its time is over, and the row takes its place
+		s.forgetMark(key(prefixDedupExp, mark, ix[:], content[:]))
+	}
 	s.addRow(id, &row{
 		Index: ix, Owner: c, Content: content, Size: size,
 		Expires: s.now + uint64(s.limits.EnvelopeTTL.Seconds()),
@@ -52,10 +54,14 @@ func (s *state) deposit(seal *sealer, random io.Reader, c client, raw []byte, dr
 	return Accepted
 }
 
+// markSize is the bytes of the mark of an acknowledged envelope, a time; that of a live one
+// is a row id.
+const markSize = 8
+
 // liveMark tells whether a deduplication mark still stands: a row that has not
 // expired, or an acknowledged envelope within its hour.
 func (s *state) liveMark(mark []byte) bool {
-	if len(mark) == 8 { // the time until which an acknowledged one is remembered
+	if len(mark) == markSize { // the time until which an acknowledged one is remembered
 		return !s.over(beTime(mark), profile.DedupTTL)
 	}
 	var r row

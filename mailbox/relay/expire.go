@@ -45,12 +45,26 @@ func (s *state) endLease(id mailbox.LeaseID) (work int) {
 		s.fail(corrupt("lease index"))
 		return 0
 	}
+	s.del(key(prefixLease, id[:]))
+	s.del(key(prefixLeaseExp, be64(l.Expires), id[:]))
+	if l.Done {
+		s.totals.Acked--
+		return 1
+	}
 	for _, rid := range l.Rows {
 		var r row
 		if s.get(key(prefixRow, rid[:]), &r, "row") && r.Lease == id {
 			s.moveBack(rid, &r)
 		}
 	}
+	s.releaseLease(&l, id)
+	s.dropSet(&l, id)
+	return 1 + len(l.Rows) + len(l.Tokens)
+}
+
+// releaseLease takes a lease out of the counts of live ones: its tokens', its client's and
+// the relay's.
+func (s *state) releaseLease(l *lease, id mailbox.LeaseID) {
 	for _, ix := range l.Tokens {
 		t := s.token(ix)
 		t.Leases = without(t.Leases, id)
@@ -59,15 +73,11 @@ func (s *state) endLease(id mailbox.LeaseID) (work int) {
 	a := s.account(l.Client)
 	a.Leases = without(a.Leases, id)
 	s.setAccount(l.Client, &a)
-	s.dropSet(&l, id)
-	s.del(key(prefixLease, id[:]))
-	s.del(key(prefixLeaseExp, be64(l.Expires), id[:]))
 	if s.totals.Leases == 0 {
 		s.fail(corrupt("lease counter"))
-		return 0
+		return
 	}
 	s.totals.Leases--
-	return 1 + len(l.Rows) + len(l.Tokens)
 }
 
 // sweepRows drops envelopes that nobody collected in time. A lease that holds one

@@ -41,6 +41,7 @@ type Limits struct {
 	Registrations int // registered tokens; 262,144 (MB-07)
 	RateRows      int // clients whose requests are counted; 16,384 (MB-07)
 	DedupRows     int // acknowledged content ids that are remembered; 65,536 (MB-28)
+	AckedLeases   int // acknowledged leases that are remembered until they expire; 16,384 (MB-16)
 	PenaltyRows   int // refused rows of a token that wait behind everything else; 128 (MB-36)
 }
 
@@ -53,7 +54,7 @@ func Profile() Limits {
 		ClientTokens: 4096, ClientRows: 4096, ClientBytes: 32 << 20, ClientLeases: 4, ClientRequests: 2048,
 		TokenRows: 256, TokenBytes: 16 << 20, TokenLeases: 2,
 		RelayRows: 65536, RelayBytes: 64 << 20, RelayLeases: 4096, RelayRequests: 8192,
-		Registrations: 262144, RateRows: 16384, DedupRows: 65536, PenaltyRows: 128,
+		Registrations: 262144, RateRows: 16384, DedupRows: 65536, AckedLeases: 16384, PenaltyRows: 128,
 	}
 }
 

@@ -321,13 +321,24 @@ func (r *Relay) Stats() (Stats, error) {
 		st.RequestWindows, st.Remembered = t.Windows, t.Dedups
 		now, ttl := seconds(r.cfg.Now()), uint64(r.limits.LeaseTTL.Seconds())
 		return rd.Scan(kv.Scan{Prefix: []byte{prefixLeaseExp}, KeysOnly: true}, func(k, _ []byte) error {
-			if e := keyTime(k); e > now && e-now <= ttl {
+			e := keyTime(k)
+			if e <= now {
+				return nil
+			}
+			b, err := rd.Get(key(prefixLease, k[9:]))
+			if err != nil {
+				return err
+			}
+			var l lease
+			switch {
+			case l.decode(b) != nil:
+				return corrupt("lease")
+			case l.Done: // remembered, not live
+				return nil
+			case e-now <= ttl:
 				st.OldestLease = time.Duration(ttl-(e-now)) * time.Second
 			}
-			if keyTime(k) > now {
-				return kv.ErrStop
-			}
-			return nil
+			return kv.ErrStop
 		})
 	})
 	if err != nil {

@@ -208,6 +208,10 @@ func invariants(store kv.Store) error {
 		}
 		ct, tl, cl := map[client]uint64{}, map[index]int{}, map[client]int{}
 		for _, l := range leases {
+			if l.Done {
+				want.Acked++
+				continue
+			}
 			want.Leases++
 			cl[l.Client]++
 			for _, ix := range l.Tokens {
@@ -231,7 +235,7 @@ func invariants(store kv.Store) error {
 		if tokenExp != int(want.Tokens) || ages != windows {
 			return fmt.Errorf("%d registrations, %d expiries; %d windows, %d ages", want.Tokens, tokenExp, windows, ages)
 		}
-		if have.Rows != want.Rows || have.Bytes != want.Bytes || have.Leases != want.Leases || have.Tokens != want.Tokens ||
+		if have.Rows != want.Rows || have.Bytes != want.Bytes || have.Leases != want.Leases || have.Acked != want.Acked || have.Tokens != want.Tokens ||
 			have.Windows != windows || have.Dedups != dedupExp {
 			return fmt.Errorf("totals are %+v, recounted %+v, %d windows, %d marks", have, want, windows, dedupExp)
 		}

@@ -72,12 +72,13 @@ func be64(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }
 // totals are the relay-wide counters.
 type totals struct {
 	Rows, Bytes, Leases, Tokens, Windows, Dedups uint64
+	Acked                                        uint64 // remembered leases
 	WindowStart, WindowCount                     uint64 // requests of the current minute
 	NextSeq                                      uint64 // order of deposits
 }
 
 func (v *totals) fields() []*uint64 {
-	return []*uint64{&v.Rows, &v.Bytes, &v.Leases, &v.Tokens, &v.Windows, &v.Dedups, &v.WindowStart, &v.WindowCount, &v.NextSeq}
+	return []*uint64{&v.Rows, &v.Bytes, &v.Leases, &v.Tokens, &v.Windows, &v.Dedups, &v.Acked, &v.WindowStart, &v.WindowCount, &v.NextSeq}
 }
 
 // token is a registration with its quota counters. It outlives the registration
@@ -126,6 +127,7 @@ type lease struct {
 	Set     setID
 	Expires uint64 // s
 	Acked   bool   // no longer returned for its set
+	Done    bool   // holds no row any more: remembered for repeats, not live
 	Tokens  []index
 	Rows    []mailbox.RowID
 }
@@ -238,6 +240,7 @@ func (v *lease) encode() []byte {
 	b = append(b, v.Set[:]...)
 	b = serial.AppendUint64(b, v.Expires)
 	b = serial.AppendBool(b, v.Acked)
+	b = serial.AppendBool(b, v.Done)
 	b = serial.AppendVarInt(b, uint64(len(v.Tokens)))
 	for _, t := range v.Tokens {
 		b = append(b, t[:]...)
@@ -251,6 +254,7 @@ func (v *lease) decode(b []byte) error {
 	copy(v.Set[:], r.Take(32))
 	v.Expires = r.Uint64()
 	v.Acked = r.Bool()
+	v.Done = r.Bool()
 	n := r.Count(mailbox.MaxPageRows, 32)
 	for range n {
 		var t index
