@@ -14,21 +14,20 @@ type knownNetwork struct {
 	troubledNetwork
 	peers []Peer
 	sync  SyncProgress
-	busy  bool
 }
 
 func (n *knownNetwork) Peers() []Peer { return n.peers }
 
-func (n *knownNetwork) Sync() (SyncProgress, bool) {
+func (n *knownNetwork) Sync() SyncProgress {
 	n.troubledNetwork.mu.Lock()
 	defer n.troubledNetwork.mu.Unlock()
-	return n.sync, n.busy
+	return n.sync
 }
 
-func (n *knownNetwork) progress(p SyncProgress, busy bool) {
+func (n *knownNetwork) progress(done, of int) {
 	n.troubledNetwork.mu.Lock()
 	defer n.troubledNetwork.mu.Unlock()
-	n.sync, n.busy = p, busy
+	n.sync = SyncProgress{done, of}
 }
 
 // said are the texts that a service said.
@@ -199,7 +198,7 @@ func TestSyncProgress(t *testing.T) {
 		time.Sleep(noticeInterval + tick)
 		want(t, a.got())
 		for i := range 35 { // seconds
-			n.progress(SyncProgress{Slots: i, Of: 40, Events: 10 * i}, true)
+			n.progress(i, 40)
 			time.Sleep(time.Second)
 		}
 		lines := a.got()
@@ -212,7 +211,7 @@ func TestSyncProgress(t *testing.T) {
 		if l := a.got(); len(l) > 1 {
 			t.Errorf("%q", l)
 		}
-		n.progress(SyncProgress{}, false)
+		n.progress(40, 40)
 		time.Sleep(2 * time.Second)
 		want(t, a.got(), ":irc.hearsay NOTICE alice :The recent history is here")
 		time.Sleep(15 * time.Second)

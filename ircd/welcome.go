@@ -80,19 +80,16 @@ func (n NetworkState) level() int {
 // A Syncing is a Network that knows how far it is with the recent history.
 type Syncing interface {
 	Network
-	// Sync is asked once a second and must not block; ok tells that a sync is under way.
-	Sync() (p SyncProgress, ok bool)
+	// Sync is asked once a second and must not block.
+	Sync() SyncProgress
 }
 
-// SyncProgress is how far a sync is.
-type SyncProgress struct {
-	Slots, Of int // hours of history that are complete, and that are wanted
-	Events    int // events that came with it
-}
+// SyncProgress is how many of the wanted slots of the graph are complete.
+type SyncProgress struct{ Done, Of int }
 
 // String is what clients are told.
 func (p SyncProgress) String() string {
-	return fmt.Sprintf("Getting the recent history: %d of %d hours, %d events", p.Slots, p.Of, p.Events)
+	return fmt.Sprintf("Getting the recent history: %d of %d parts", p.Done, p.Of)
 }
 
 // watchNetwork tells registered clients of a change of level and of the progress of a
@@ -116,17 +113,19 @@ func (s *Server) watchNetwork(now time.Time) {
 		s.tellAll("NETWORK", st.String())
 		return
 	}
-	s.watchSync(now)
+	s.watchSync(st, now)
 }
 
 // watchSync tells the start, the progress and the end of a sync.
-func (s *Server) watchSync(now time.Time) {
+func (s *Server) watchSync(st NetworkState, now time.Time) {
 	n, ok := s.cfg.Network.(Syncing)
 	if !ok {
 		return
 	}
-	p, under := n.Sync()
+	p := n.Sync()
+	under := p.Done < p.Of
 	switch {
+	case under && st.Peers == 0: // it goes on when there is somebody to ask
 	case under && (!s.syncTold || p != s.sync):
 		s.sync, s.syncTold, s.told = p, true, now
 		s.tellAll("SYNC", p.String())
