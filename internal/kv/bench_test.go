@@ -1,6 +1,7 @@
 package kv_test
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -68,4 +69,48 @@ func benchUpdate(b *testing.B, s kv.Store, writers int) {
 			}
 		}
 	})
+}
+
+// BenchmarkGet reads records of 430 bytes in random order, out of 100,000, as a node
+// does that serves a sync.
+func BenchmarkGet(b *testing.B) {
+	db, err := kv.Open(kv.Options{Dir: b.TempDir(), Kind: "test", Schema: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	const n = 100_000
+	key := func(i int) []byte {
+		sum := sha256.Sum256(fmt.Append(nil, i))
+		return append([]byte("e12345678"), sum[:]...)
+	}
+	for i := 0; i < n; i += 1000 {
+		if err := db.Update(release, func(tx kv.Txn) error {
+			for j := i; j < i+1000; j++ {
+				if err := tx.Set(key(j), make([]byte, 430)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	i := 0
+	b.ReportAllocs()
+	err = db.View(func(r kv.Reader) error {
+		for b.Loop() {
+			if _, err := r.Get(key(i * 7919 % n)); err != nil {
+				return err
+			}
+			i++
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.StopTimer()
+	if err := db.Close(); err != nil {
+		b.Fatal(err)
+	}
 }
