@@ -233,8 +233,12 @@ func (c *ircClient) hears(ctx context.Context, n int, nick, target, text string)
 			from, rest, _ := strings.Cut(line, " ")
 			return strings.HasPrefix(from, ":"+nick+"!") && strings.HasPrefix(rest, "PRIVMSG "+target+" :"+text)
 		})
-		if want := fmt.Sprintf(" :%s %d", text, i+1); err != nil || !strings.HasSuffix(line, want) {
-			return fmt.Errorf("got %q (%v), not%s", line, err, want)
+		want := fmt.Sprintf(" :%s %d", text, i+1)
+		if err != nil {
+			return fmt.Errorf("no%s: %w", want, err)
+		}
+		if !strings.HasSuffix(line, want) {
+			return fmt.Errorf("got %q, not%s", line, want)
 		}
 	}
 	return nil
