@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,15 +25,32 @@ type testNode struct {
 	queue   *outbound.Queue
 	worker  *outbound.Worker
 	keys    *Keys
+	stop    context.CancelFunc
+	ended   chan error
+
+	mu      sync.Mutex // guards what follows
 	targets int
 	puts    []eventgraph.ID
 	answer  bool // a peer says that it has each put
-	stop    context.CancelFunc
-	ended   chan error
+}
+
+// reach sets how many peers there are, and whether they answer puts.
+func (n *testNode) reach(targets int, answer bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.targets, n.answer = targets, answer
+}
+
+func (n *testNode) putCount() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.puts)
 }
 
 func (n *testNode) Facts() outbound.Facts {
 	p, cur := n.graph.Params(), n.graph.Current()
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	return outbound.Facts{Synced: true, Targets: n.targets, Window: outbound.Window{Slot: cur, End: uint64(p.End(cur))}}
 }
 
@@ -43,8 +61,11 @@ func (n *testNode) Insert(ctx context.Context, ev eventgraph.Event) error {
 
 func (n *testNode) Put(_ context.Context, p outbound.Put) int {
 	p.To(7)
+	n.mu.Lock()
 	n.puts = append(n.puts, p.ID)
-	if n.answer {
+	answer := n.answer
+	n.mu.Unlock()
+	if answer {
 		n.worker.Observe(eventgraph.Status{ID: p.ID, Result: eventgraph.HasInserted}, 7)
 	}
 	return 1
@@ -163,7 +184,7 @@ func TestOnRealStores(t *testing.T) {
 		}
 		start := func(g *eventgraph.Graph, st Settings) *testNode {
 			n := startNode(t, g, kv.OpenMemory(), st, nil)
-			n.targets, n.answer = 2, true
+			n.reach(2, true)
 			time.Sleep(time.Minute)
 			return n
 		}
@@ -207,8 +228,8 @@ func TestOwnMessages(t *testing.T) {
 		hear(t, graph, "#dev", "rob", "between")
 		time.Sleep(time.Second)
 		second := a.do("PRIVMSG #dev :second", "PRIVMSG #secret :in private", "PRIVMSG bob :direct")
-		if graph.Last() != 1 || len(n.puts) != 0 {
-			t.Errorf("%d events and %d puts before anybody can take one", graph.Last(), len(n.puts))
+		if graph.Last() != 1 || n.putCount() != 0 {
+			t.Errorf("%d events and %d puts before anybody can take one", graph.Last(), n.putCount())
 		}
 		check := func(n *testNode, nick string) {
 			t.Helper()
@@ -230,11 +251,11 @@ func TestOwnMessages(t *testing.T) {
 		n = startNode(t, graph, custody, ours, nil)
 		time.Sleep(time.Second)
 		check(n, "queued")
-		n.targets = 2 // out, without an answer
+		n.reach(2, false) // out, without an answer
 		n.worker.Wake()
 		time.Sleep(10 * time.Second) // not in the first moments of a slot (DS-87)
-		if len(n.puts) != 1 || graph.Last() != 2 {
-			t.Errorf("%d puts, %d events", len(n.puts), graph.Last())
+		if n.putCount() != 1 || graph.Last() != 2 {
+			t.Errorf("%d puts, %d events", n.putCount(), graph.Last())
 		}
 		check(n, "out")
 		time.Sleep(3 * time.Hour) // other generations of the head
@@ -244,7 +265,7 @@ func TestOwnMessages(t *testing.T) {
 		check(n, "again")
 		n.end()
 		n = startNode(t, graph, custody, ours, nil)
-		n.targets, n.answer = 2, true
+		n.reach(2, true)
 		time.Sleep(30 * time.Minute)
 		if s, err := n.queue.Summary(); err != nil || s.Depth != 0 || s.Acked != 4 {
 			t.Errorf("%+v, %v", s, err)
@@ -388,7 +409,6 @@ func TestKeyFixedAtAcceptance(t *testing.T) {
 		graph := testGraph(t)
 		defer graph.Close()
 		n := startNode(t, graph, kv.OpenMemory(), ours, nil)
-		n.answer = true
 		a := n.join("alice", "#secret")
 		want(t, a.do("PRIVMSG #secret :hush"))
 		other := ours
@@ -397,7 +417,7 @@ func TestKeyFixedAtAcceptance(t *testing.T) {
 		if _, err := n.server.Apply(t.Context(), other); err != nil {
 			t.Fatal(err)
 		}
-		n.targets = 2
+		n.reach(2, true)
 		time.Sleep(2 * time.Minute)
 		if s, _ := n.worker.Head(); s.State != "parked" || s.Reason != "key" || graph.Last() != 0 {
 			t.Errorf("%+v, %d events", s, graph.Last())
@@ -433,7 +453,7 @@ func TestBlockedHead(t *testing.T) {
 		net := &blockable{worker: func() *outbound.Worker { return n.worker }}
 		net.set(NetworkState{Peers: 2, Needed: 2, Synced: true})
 		n = startNode(t, graph, kv.OpenMemory(), Settings{}, func(c *Config) { c.Network = net })
-		n.targets, n.answer = 1, true
+		n.reach(1, true)
 		a, std := n.join("alice", "#dev"), n.register("std", "standard-replies")
 		a.got()
 		want(t, a.do("PRIVMSG #dev :one"))
@@ -458,7 +478,7 @@ func TestBlockedHead(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 		std.got()
-		n.targets = 2
+		n.reach(2, true)
 		n.worker.Wake()
 		time.Sleep(2 * time.Second)
 		want(t, a.got(), ":irc.hearsay NOTICE alice :Your messages are going out again")
