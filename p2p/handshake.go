@@ -44,12 +44,14 @@ func (h *handshake) peerDone() bool {
 	}
 }
 
-// shakeHands sends our version and waits until both sides have what they need, at
-// most for timeout.
+// sendVersion queues our version: before the reader starts, so that our verack, which
+// answers the peer's, never overtakes it.
+func (p *Peer) sendVersion() error {
+	return p.sendControl(Message{Command: cmdVersion, Payload: p.node.versionFor(p).encode()})
+}
+
+// shakeHands waits until both sides have what they need, at most for timeout.
 func (p *Peer) shakeHands(timeout time.Duration) error {
-	if err := p.sendControl(Message{Command: cmdVersion, Payload: p.node.versionFor(p).encode()}); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeoutCause(p.ctx, timeout, ErrHandshake)
 	defer cancel()
 	for _, step := range []chan struct{}{p.shake.done, p.shake.acked} {

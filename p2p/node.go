@@ -244,6 +244,7 @@ func (n *Node) serve(ctx context.Context, l link) (shaken bool, cause error) {
 		}
 		p.end(ErrShutdown, endFlush)
 	})()
+	err := p.sendVersion()
 	var wg sync.WaitGroup
 	wg.Go(p.readLoop)
 	wg.Go(p.writeLoop)
@@ -252,7 +253,9 @@ func (n *Node) serve(ctx context.Context, l link) (shaken bool, cause error) {
 	if p.session == SessionRefine {
 		timeout = min(timeout, refineTimeout)
 	}
-	err := p.shakeHands(timeout)
+	if err == nil {
+		err = p.shakeHands(timeout)
+	}
 	if err == nil {
 		shaken = true
 		err = n.established(p, l.ready)
