@@ -260,3 +260,51 @@ func TestConformanceServerQueries(t *testing.T) {
 		}},
 	})
 }
+
+// TestConformanceISupport: 005 is complete, well-formed, and says nothing untrue.
+func TestConformanceISupport(t *testing.T) {
+	conform(t, []behaviour{
+		{"Modern 005", "every token, once, at most thirteen in a line", nil, func(h *harness) {
+			lines := h.dial().do("NICK a", "USER a 0 * :a")
+			var tokens []string
+			for _, l := range lines {
+				head, tail, _ := strings.Cut(l, " :")
+				words := strings.Fields(head)
+				if words[1] != "005" {
+					continue
+				}
+				if len(words) > 3+13 || tail != "are supported by this server" {
+					h.t.Errorf("%q", l)
+				}
+				tokens = append(tokens, words[3:]...)
+			}
+			want(h.t, tokens, "AWAYLEN=256", "BOT=B", "CASEMAPPING=ascii", "CHANLIMIT=#:256", "CHANMODES=b,,,", "CHANNELLEN=24", "CHANTYPES=#",
+				"ELIST=MNTU", "LINELEN=512", "MAXTARGETS=4", "MODES=1", "MONITOR=100", "NAMELEN=256", "NETWORK=darkirc", "NICKLEN=24", "PREFIX=",
+				"SAFELIST", "TARGMAX=JOIN:,LIST:,MONITOR:,NAMES:4,NOTICE:4,PART:,PRIVMSG:4,TAGMSG:4,WHOIS:1,WHOWAS:1", "TOPICLEN=390", "USERLEN=16",
+				"UTF8ONLY", "WHOX")
+		}},
+		{"Modern 005", "limits are where they are said to be", nil, func(h *harness) {
+			a := h.join("a", "#1,#2,#3,#4,#5", "message-tags")
+			b := h.join("b", "#1,#2,#3,#4,#5", "message-tags")
+			a.got()
+			a.do("AWAY :" + strings.Repeat("x", 257))
+			want(h.t, b.do("PRIVMSG a :x"), ":irc.hearsay 301 b a :"+strings.Repeat("x", 256))
+			wantPart(h.t, b.do("PRIVMSG #1,#2,#3,#4,#5 :x"), " 407 b #1,#2,#3,#4,#5 :Too many targets")
+			want(h.t, b.do("PRIVMSG #1,#2,#3,#4 :x"))
+			a.got()
+			b.do("@+x=y TAGMSG #1,#2,#3,#4,#5")
+			if n := count(a.got(), " TAGMSG "); n != 4 {
+				h.t.Errorf("%d", n)
+			}
+			wantPart(h.t, b.do("PART #1,#2,#3,#4,#5"), " PART #5")
+			c := h.dial()
+			wantPart(h.t, c.do("NICK c", "USER "+strings.Repeat("u", 17)+" 0 * :"+strings.Repeat("r", 257)), " 001 c ")
+			want(h.t, c.do("WHOIS c")[:1], ":irc.hearsay 311 c c ~"+strings.Repeat("u", 16)+" hearsay * :"+strings.Repeat("r", 256))
+		}},
+		{"issue 5", "case is folded in ASCII only", nil, func(h *harness) {
+			a := h.register(`a[]\`)
+			wantPart(h.t, a.do(`WHOIS A[]\`), " 311 ")
+			wantPart(h.t, a.do("WHOIS a{}|"), " 401 ") // not rfc1459
+		}},
+	})
+}

@@ -219,6 +219,20 @@ func TestSyncProgress(t *testing.T) {
 	})
 }
 
+// TestSyncWithoutPeers: nothing is said of a sync that nobody can help with.
+func TestSyncWithoutPeers(t *testing.T) {
+	n := &knownNetwork{}
+	n.progress(1, 24)
+	serve(t, func(c *Config, _ *fakeGraph) { c.Network = n }, func(h *harness) {
+		a := h.register("alice")
+		time.Sleep(3 * noticeInterval)
+		want(t, a.got())
+		n.set(NetworkState{1, 1, true})
+		time.Sleep(3 * noticeInterval)
+		want(t, a.got(), ":irc.hearsay NOTICE alice :Connected to 1 peer", ":irc.hearsay NOTICE alice :Getting the recent history: 1 of 24 parts")
+	})
+}
+
 // FuzzStatus: whatever is asked of a service is answered in lines that are fit to be sent.
 func FuzzStatus(f *testing.F) {
 	for _, s := range []string{"help", "contacts", "QUEUE \x01", strings.Repeat("x", 600), "é😃", ""} {
