@@ -122,6 +122,25 @@ func (c *Client) viaQUIC(ctx context.Context, b []byte, extension bool) ([]byte,
 	if extension && conn.ConnectionState().TLS.NegotiatedProtocol != mailbox.ProtocolHearsay {
 		return nil, ErrUnsupported
 	}
+	out, err := exchange(ctx, conn, b)
+	if refused := (*quic.StreamError)(nil); err != nil && (!errors.As(err, &refused) || !refused.Remote) {
+		c.drop(conn) // it may be a relay's that was restarted since, which never answers
+	}
+	return out, err
+}
+
+// drop closes a connection that does not work, so that the next request makes another.
+func (c *Client) drop(conn *quic.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn == conn {
+		c.conn = nil
+	}
+	_ = conn.CloseWithError(0, "")
+}
+
+// exchange sends a request on a stream of its own and reads the answer.
+func exchange(ctx context.Context, conn *quic.Conn, b []byte) ([]byte, error) {
 	st, err := conn.OpenStreamSync(ctx)
 	if err != nil {
 		return nil, err

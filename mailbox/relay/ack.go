@@ -104,7 +104,7 @@ func (s *state) held(c client, id mailbox.LeaseID, ids []mailbox.RowID) (l lease
 // remember keeps an acknowledged content id for a while, so that a sender's repeat
 // is accepted without coming to the recipient again (MB-28). When there is no room
 // the oldest mark goes: the cost is a duplicate that the recipient recognises.
-func (s *state) remember(ix index, content mailbox.ContentID) {
+func (s *state) remember(ix index, content content) {
 	until := s.now + wholeSeconds(s.limits.DedupTTL)
 	if old := s.bytes(key(prefixDedup, ix[:], content[:])); len(old) == markSize {
 		s.forgetMark(key(prefixDedupExp, old, ix[:], content[:])) // a row that expired and its repeat, both leased

@@ -19,7 +19,7 @@ func (s *state) deposit(seal *sealer, random io.Reader, c client, raw []byte, dr
 	if t.Expires <= s.now {
 		return RefusedUnregistered
 	}
-	content := mailbox.ContentIDOf(raw)
+	content := seal.content(raw)
 	mark := s.bytes(key(prefixDedup, ix[:], content[:]))
 	if mark != nil && s.liveMark(mark) {
 		return Accepted

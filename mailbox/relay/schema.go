@@ -22,13 +22,13 @@ import (
 //	r | row id                 a row, all but its ciphertext
 //	b | row id                 its sealed ciphertext
 //	q | index | pass | seq | row id   rows of a token in the order of offering
-//	d | index | content id     row id of a live deposit, or the mark of an acknowledged one
+//	d | index | content     row id of a live deposit, or the mark of an acknowledged one
 //	l | lease id               a lease
 //	s | client | set           lease id of a client's live lease for a set of tokens
 //	E | expiry | row id        rows by expiry
 //	L | expiry | lease id      leases by expiry
 //	T | expiry | index         registrations by expiry
-//	D | expiry | index | content id   marks of acknowledged deposits by expiry
+//	D | expiry | index | content   marks of acknowledged deposits by expiry
 const (
 	prefixTotals    = 'g'
 	prefixToken     = 't'
@@ -55,6 +55,8 @@ type (
 	index [32]byte
 	// client is the keyed hash of a transport key.
 	client [32]byte
+	// content is the keyed hash of a content id, shortened.
+	content [16]byte
 	// setID names a set of tokens, in whatever order they were asked for (MB-11).
 	setID [32]byte
 )
@@ -107,7 +109,7 @@ type window struct{ Start, Count uint64 }
 type row struct {
 	Index   index
 	Owner   client // the depositor, whose quota it uses
-	Content mailbox.ContentID
+	Content content
 	Expires uint64
 	Size    uint64 // bytes of the plain envelope
 	Pass    uint8  // how often it came back unacknowledged, at most passMost; passBoxed in the penalty box

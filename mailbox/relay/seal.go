@@ -15,12 +15,14 @@ import (
 // sealOverhead is the bytes that sealing adds: nonce and tag.
 const sealOverhead = chacha20poly1305.NonceSizeX + chacha20poly1305.Overhead
 
-// Contexts of the three keys that the relay's first key is split into. They serve
+// Contexts of the keys that the relay's first key is split into. They serve
 // nothing else (MB-51).
 const (
 	contextIndex  = "hearsay mailbox relay v2 token index"
 	contextClient = "hearsay mailbox relay v2 client index"
 	contextSeal   = "hearsay mailbox relay v2 row seal"
+	// contextContent: who gets the store must not find an envelope in it that they have.
+	contextContent = "hearsay mailbox relay v2 content index"
 )
 
 // KeySize is the number of bytes of mailbox-v2.key.
@@ -31,8 +33,8 @@ var errSeal = errors.New("relay: sealed row does not open")
 // A sealer turns tokens and clients into opaque indexes, and envelopes into rows
 // that open only in their own place (MB-06).
 type sealer struct {
-	indexKey, clientKey []byte
-	aead                cipher.AEAD
+	indexKey, clientKey, contentKey []byte
+	aead                            cipher.AEAD
 }
 
 func newSealer(master [KeySize]byte) (*sealer, error) {
@@ -45,7 +47,7 @@ func newSealer(master [KeySize]byte) (*sealer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("relay: seal key: %w", err)
 	}
-	return &sealer{derive(contextIndex), derive(contextClient), aead}, nil
+	return &sealer{derive(contextIndex), derive(contextClient), derive(contextContent), aead}, nil
 }
 
 func keyed(k, b []byte) (out [32]byte) {
@@ -57,6 +59,13 @@ func keyed(k, b []byte) (out [32]byte) {
 
 func (s *sealer) index(t mailbox.Token) index    { return keyed(s.indexKey, t[:]) }
 func (s *sealer) client(transport []byte) client { return keyed(s.clientKey, transport) }
+
+// content is the opaque form of an envelope's content id.
+func (s *sealer) content(envelope []byte) content {
+	id := mailbox.ContentIDOf(envelope)
+	sum := keyed(s.contentKey, id[:])
+	return content(sum[:16])
+}
 
 // associated binds a ciphertext to its row id and token index.
 func associated(id mailbox.RowID, ix index) []byte {
