@@ -222,7 +222,7 @@ func (s *Server) bury() {
 		}
 		delete(s.clients, c)
 		if c.registered {
-			s.tellMonitors(privmsg.Fold(c.nick))
+			s.tellMonitors(c.nick)
 		}
 	}
 }

@@ -119,7 +119,7 @@ func TestConformanceMonitor(t *testing.T) {
 			b.do("NICK Bob") // the same nick
 			want(h.t, a.got())
 			b.do("NICK carol")
-			want(h.t, a.got(), ":irc.hearsay 731 a :BOB", ":irc.hearsay 730 a :carol!~bob@hearsay")
+			want(h.t, a.got(), ":irc.hearsay 731 a :Bob", ":irc.hearsay 730 a :carol!~bob@hearsay")
 			b.do("QUIT")
 			want(h.t, a.got(), ":irc.hearsay 731 a :carol")
 			a.do("MONITOR - bob")
@@ -172,7 +172,7 @@ func TestConformanceMonitor(t *testing.T) {
 			if _, err := h.server.Apply(h.t.Context(), ours); err != nil {
 				h.t.Fatal(err)
 			}
-			want(h.t, a.got(), ":irc.hearsay 731 a :bob", ":irc.hearsay 730 a :Robert!~net@darkirc")
+			want(h.t, a.got(), ":irc.hearsay 731 a :Bob", ":irc.hearsay 730 a :Robert!~net@darkirc")
 		}},
 	})
 }

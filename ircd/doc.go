@@ -21,6 +21,12 @@
 // it is in; delivery (deliver.go) and history (history.go) both move that cursor, so
 // nothing is shown twice, or out of the order in which it arrived.
 //
+// What clients of this daemon tell each other (presence.go, monitor.go, invitations in
+// refuse.go), and what they ask of the daemon (query.go, who.go, whois.go, and "*status"
+// in service.go) stays here. A node adds commands to "*status" with
+// [Config.StatusCommands], and facts to it and to the welcome by being a [Peered], a
+// [Syncing], a [Troubled] or a [Blockable].
+//
 // # Goroutines
 //
 // [Server.Run] owns all of them. One runs the loop (server.go): it owns every

@@ -114,11 +114,11 @@ func (rq *request) list(num string, items []string) {
 	}
 }
 
-// tellMonitors tells who watches a nick that it came or went.
-func (s *Server) tellMonitors(folded string) {
+// tellMonitors tells who watches a nick that it came or went, as it was spelt last.
+func (s *Server) tellMonitors(nick string) {
+	folded := privmsg.Fold(nick)
 	for c := range s.clients {
-		nick, watched := c.monitored[folded]
-		if !watched || !c.registered {
+		if _, watched := c.monitored[folded]; !watched || !c.registered {
 			continue
 		}
 		if name, ok := s.onlinePrefix(folded); ok {

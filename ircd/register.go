@@ -58,8 +58,8 @@ func cmdNick(s *Server, rq *request) error {
 	}
 	if privmsg.Fold(before) != privmsg.Fold(nick) {
 		s.bygone(before, c.user, c.realname)
-		s.tellMonitors(privmsg.Fold(before))
-		s.tellMonitors(privmsg.Fold(nick))
+		s.tellMonitors(before)
+		s.tellMonitors(nick)
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func (s *Server) welcome(rq *request) {
 	for _, ct := range s.settings.Contacts {
 		s.enter(c, s.convs[privmsg.Fold(ct.Label)])
 	}
-	s.tellMonitors(privmsg.Fold(c.nick))
+	s.tellMonitors(c.nick)
 }
 
 // cmdQuit is QUIT. The ERROR line that answers it is bury's.

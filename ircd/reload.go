@@ -121,7 +121,7 @@ func (s *Server) adoptContacts(old, st Settings, say func(string, ...any)) (keys
 		if find(st.Contacts, was.Label) < 0 {
 			say("contact %s is gone", was.Label)
 			s.forget(s.convs[privmsg.Fold(was.Label)])
-			s.tellMonitors(privmsg.Fold(was.Label))
+			s.tellMonitors(was.Label)
 			keys = true
 		}
 	}
@@ -138,7 +138,7 @@ func (s *Server) adoptContacts(old, st Settings, say func(string, ...any)) (keys
 			if c := s.nicks[cv.folded]; c != nil {
 				s.tell(c, "NICK_RESERVED", "Your nick is now the name of a contact, who gets what is written to it: please take another")
 			}
-			s.tellMonitors(cv.folded)
+			s.tellMonitors(ct.Label)
 			keys = true
 		case old.Contacts[i].Public != ct.Public || old.Contacts[i].Secret != ct.Secret:
 			say("contact %s has another key", ct.Label)

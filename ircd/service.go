@@ -108,23 +108,20 @@ func (rq *request) sayAll(lines []string) {
 
 // A builtin is a command of "*status" that the loop answers itself.
 type builtin struct {
-	usage, help string
-	answer      func(s *Server) []string // nil: cmd does more than answer
+	name, help string
+	answer     func(s *Server) []string // nil: status does more than answer
 }
 
 // builtins are in the order of HELP.
-var builtins = []struct {
-	name string
-	builtin
-}{
-	{"STATUS", builtin{"STATUS", "how this node is doing", (*Server).statusLines}},
-	{"PEERS", builtin{"PEERS", "the node's connections", (*Server).peerLines}},
-	{"CHANNELS", builtin{"CHANNELS", "the channels that are known here", (*Server).channelLines}},
-	{"CONTACTS", builtin{"CONTACTS", "your contacts, and how to add one", (*Server).contactLines}},
-	{"CLIENTS", builtin{"CLIENTS", "who is connected to this node", (*Server).clientLines}},
-	{"REHASH", builtin{"REHASH", "read the configuration again", nil}},
-	{"VERSION", builtin{"VERSION", "the version of this program", func(s *Server) []string { return []string{s.cfg.Version} }}},
-	{"HELP", builtin{"HELP", "this", nil}},
+var builtins = []builtin{
+	{"STATUS", "how this node is doing", (*Server).statusLines},
+	{"PEERS", "the node's connections", (*Server).peerLines},
+	{"CHANNELS", "the channels that are known here", (*Server).channelLines},
+	{"CONTACTS", "your contacts, and how to add one", (*Server).contactLines},
+	{"CLIENTS", "who is connected to this node", (*Server).clientLines},
+	{"REHASH", "read the configuration again", nil},
+	{"VERSION", "the version of this program", func(s *Server) []string { return []string{s.cfg.Version} }},
+	{"HELP", "this", nil},
 }
 
 // status is a command to "*status".
@@ -141,13 +138,7 @@ func (s *Server) status(rq *request, text string) {
 			return
 		}
 	}
-	i := slices.IndexFunc(builtins, func(b struct {
-		name string
-		builtin
-	},
-	) bool {
-		return b.name == name
-	})
+	i := slices.IndexFunc(builtins, func(b builtin) bool { return b.name == name })
 	switch {
 	case name == "HELP":
 		rq.sayAll(s.statusHelp())
@@ -187,7 +178,7 @@ func (s *Server) statusHelp() []string {
 	}
 	for _, b := range builtins {
 		if !slices.ContainsFunc(s.cfg.StatusCommands, func(c StatusCommand) bool { return c.Name == b.name }) {
-			lines = append(lines, b.usage+": "+b.help)
+			lines = append(lines, b.name+": "+b.help)
 		}
 	}
 	return lines
