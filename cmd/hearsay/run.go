@@ -7,12 +7,18 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"hearsay/internal/config"
 )
+
+// gcPercent is how much garbage there may be for what lives. A node computes little,
+// and most of what lives are two memtables: Go's default of 100 would only double what
+// hostile peers can make it hold.
+const gcPercent = 25
 
 func newRun() *cobra.Command {
 	var w where
@@ -24,6 +30,9 @@ func newRun() *cobra.Command {
 		Example: "  hearsay run\n  hearsay run --config ~/.config/darkfi/darkirc_config.toml --datastore /tmp/trial",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if os.Getenv("GOGC") == "" {
+				debug.SetGCPercent(gcPercent)
+			}
 			cfg, path, problems, err := w.load()
 			if err != nil {
 				return err

@@ -31,7 +31,7 @@ type conn struct {
 	strikes     atomic.Int32
 	silent      atomic.Int32 // parent fetches in a row without any answer
 	chunk       atomic.Int32 // ids per EventReq while syncing: shrinks where answers do not come
-	requests    chan request
+	requests    *requestQueue
 	req         *requester
 	in          *inbox
 	out         *outbox
@@ -47,18 +47,12 @@ type conn struct {
 	staticFlood window                          // owner: runPuts
 }
 
-// A request is one that the peer wants answered.
-type request struct {
-	command string
-	message any
-}
-
 func (g *Gossip) newConn(p peer) *conn {
 	l := &g.cfg.Limits
 	c := &conn{
 		g: g, p: p, id: p.ID(), session: p.Session(),
 		telling:     make(chan struct{}),
-		requests:    make(chan request, maxInboxRequests),
+		requests:    newRequestQueue(),
 		req:         newRequester(g.cfg.RequestTimeout),
 		in:          newInbox(),
 		relays:      newRelayQueue(l.RelayQueue),
@@ -85,6 +79,10 @@ func (c *conn) Handle(name string, payload []byte) error {
 	if !ok {
 		return errors.New("gossip: command that was never registered")
 	}
+	if cmd.isRequest && c.requests.full(len(payload)) {
+		c.g.stats.droppedRequests.Add(1)
+		return nil
+	}
 	message, err := decode(name, payload)
 	if err != nil {
 		return c.bad(cmd, err)
@@ -107,9 +105,7 @@ func (c *conn) Handle(name string, payload []byte) error {
 	case HeaderPut, RangeRep:
 		// Reserved, and never asked for.
 	default:
-		select {
-		case c.requests <- request{name, m}:
-		default:
+		if !c.requests.push(request{name, payload}) {
 			c.g.stats.droppedRequests.Add(1)
 		}
 	}

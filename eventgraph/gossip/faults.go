@@ -24,6 +24,7 @@ type command struct {
 	max, skip int
 	reply     replyKind // only with isReply
 	isReply   bool
+	isRequest bool // waits for its turn to be served
 	malformed cost // bytes that do not decode
 	tooMany   cost // well-formed, but too long a list
 }
@@ -44,14 +45,14 @@ func commands(maxContent int, statuses bool) []command {
 	list := []command{
 		{name: CmdEventPut, max: put, skip: put + maxOversize},
 		{name: CmdStaticPut, max: put, skip: put + maxOversize},
-		{name: CmdEventReq, max: maxRequest, skip: maxOversize, tooMany: costStrike},
+		{name: CmdEventReq, isRequest: true, max: maxRequest, skip: maxOversize, tooMany: costStrike},
 		{name: CmdEventRep, isReply: true, reply: replyEvents, skip: maxSkip, tooMany: costIgnore},
 		{name: CmdHeaderPut, max: 208, skip: maxRequest},
-		{name: CmdHeaderReq, max: maxRequest, skip: maxOversize, tooMany: costStrike},
+		{name: CmdHeaderReq, isRequest: true, max: maxRequest, skip: maxOversize, tooMany: costStrike},
 		{name: CmdHeaderRep, isReply: true, reply: replyHeaders, skip: maxSkip, tooMany: costIgnore},
-		{name: CmdTipReq, max: maxSmall, skip: maxRequest},
+		{name: CmdTipReq, isRequest: true, max: maxSmall, skip: maxRequest},
 		{name: CmdTipRep, isReply: true, reply: replyTips, skip: maxSkip, tooMany: costIgnore},
-		{name: CmdRangeReq, max: maxSmall, skip: maxRequest},
+		{name: CmdRangeReq, isRequest: true, max: maxSmall, skip: maxRequest},
 		{name: CmdRangeRep, skip: maxSkip},
 	}
 	if statuses {

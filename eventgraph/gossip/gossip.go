@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"hearsay/eventgraph"
 	"hearsay/p2p"
 )
@@ -24,9 +22,12 @@ type Gossip struct {
 	plans     *plans
 	revealed  revealSet
 	inserting inserting
-	fetches   chan struct{}       // a token per fetch of ancestors
-	exchanges chan struct{}       // a token per exchange of headers and bodies
-	replies   *semaphore.Weighted // bytes of large replies
+	fetches   chan struct{} // a token per fetch of ancestors
+	exchanges chan struct{} // a token per exchange of headers and bodies
+	building  chan struct{} // a token per answer that is being made
+	puts      *budget       // bytes of puts that wait or are in work
+	relays    *budget       // bytes of events that wait to be relayed
+	questions *budget       // bytes of requests that wait to be served
 	stats     counters
 
 	mu     sync.Mutex
@@ -54,7 +55,10 @@ func newGossip(cfg Config, store graph) *Gossip {
 		commands:  make(map[string]command),
 		fetches:   make(chan struct{}, maxFetches),
 		exchanges: make(chan struct{}, maxExchanges),
-		replies:   semaphore.NewWeighted(maxReplyBytes),
+		building:  make(chan struct{}, maxBuilding),
+		puts:      newBudget(maxPutBytes),
+		relays:    newBudget(maxRelayPool),
+		questions: newBudget(maxQuestionBytes),
 		peers:     make(map[p2p.ConnID]*conn),
 	}
 	for _, c := range commands(cfg.MaxContent, !cfg.NoStatus) {

@@ -15,33 +15,62 @@ type put struct {
 	arrived time.Time // wall clock: freshness is judged against it
 }
 
-func (p *put) size() int { return p.event.Size() + 64 }
+// putOverhead is what a put takes beside its bytes: the decoded header above all.
+const putOverhead = 320
 
-// An inbox queues the puts of one connection between its reader and runPuts.
+func (p *put) size() int { return p.event.Size() + putOverhead }
+
+// An inbox queues the puts of one connection between its reader and runPuts, and
+// counts those in work and those that wait for their slot as well.
 type inbox struct {
 	mu       sync.Mutex
-	queue    []put // arrival order; at most maxInboxPuts and maxInboxBytes
-	bytes    int
+	queue    []put           // arrival order; at most maxInboxPuts
+	bytes    share           // of the queue and of what was taken and is not done; at most maxInboxBytes
+	shut     bool            // the connection ends; nothing is taken any more
 	overflow []eventgraph.ID // dropped, to be answered Busy; at most maxOverflow
 	more     chan struct{}   // a hint for runPuts
 	room     chan struct{}   // a hint for the reader
 }
 
 func newInbox() *inbox {
-	return &inbox{more: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	return &inbox{bytes: share{allowance: putAllowance}, more: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
-// offer queues p, or says that there is no room.
-func (in *inbox) offer(p put) bool {
+func (in *inbox) open(b *budget) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if len(in.queue) > 0 && (len(in.queue) >= maxInboxPuts || in.bytes+p.size() > maxInboxBytes) {
-		return false
+	in.bytes.open(b)
+}
+
+func (in *inbox) close() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.shut, in.queue, in.overflow = true, nil, nil
+	in.bytes.close()
+}
+
+// offer queues p, or says that there is no room, and whether waiting for some is
+// of use.
+func (in *inbox) offer(p put) (ok, wait bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.shut {
+		return false, false
+	}
+	if len(in.queue) >= maxInboxPuts || in.bytes.used+p.size() > maxInboxBytes || !in.bytes.take(p.size()) {
+		return false, true
 	}
 	in.queue = append(in.queue, p)
-	in.bytes += p.size()
 	hint(in.more)
-	return true
+	return true, true
+}
+
+// done counts a put out that was taken.
+func (in *inbox) done(p put) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.bytes.give(p.size())
+	hint(in.room)
 }
 
 // drop notes a put that found no room.
@@ -54,7 +83,8 @@ func (in *inbox) drop(id eventgraph.ID) {
 	hint(in.more)
 }
 
-// take returns the next put, if any, and all ids to be answered Busy.
+// take returns the next put, if any, and all ids to be answered Busy. The put counts
+// until done.
 func (in *inbox) take() (p put, ok bool, overflow []eventgraph.ID) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -66,7 +96,6 @@ func (in *inbox) take() (p put, ok bool, overflow []eventgraph.ID) {
 	if in.queue = in.queue[1:]; len(in.queue) == 0 {
 		in.queue = nil
 	}
-	in.bytes -= p.size()
 	hint(in.room)
 	return p, true, overflow
 }
@@ -82,9 +111,13 @@ func hint(c chan struct{}) {
 // own queue then fills; but never while an answer is expected behind the put.
 func (c *conn) offer(p put) {
 	deadline := time.Now().Add(inboxWait)
-	for !c.in.offer(p) {
+	for {
+		ok, worth := c.in.offer(p)
+		if ok {
+			return
+		}
 		wait := time.Until(deadline)
-		if wait <= 0 || !c.running.Load() || c.req.busy() {
+		if wait <= 0 || !worth || !c.running.Load() || c.req.busy() {
 			c.g.stats.droppedPuts.Add(1)
 			if !p.static {
 				c.in.drop(p.event.ID())
@@ -92,7 +125,8 @@ func (c *conn) offer(p put) {
 			}
 			return
 		}
-		timer := time.NewTimer(wait)
+		// What others hold comes free without a hint.
+		timer := time.NewTimer(min(wait, inboxPoll))
 		select {
 		case <-c.in.room:
 		case <-timer.C:

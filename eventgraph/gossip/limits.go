@@ -44,16 +44,29 @@ const (
 	maxStrikes = 5
 	// maxInboxPuts and maxInboxBytes bound the puts that wait for their turn: a peer
 	// that pushes faster than we commit is slowed down, then answered Busy.
-	maxInboxPuts  = 2048
+	maxInboxPuts  = 512
 	maxInboxBytes = 1 << 20
+	// putAllowance is how much of that does not count against the budget of all
+	// connections, maxPutBytes: dozens of ordinary messages.
+	putAllowance = 16 << 10
 	// inboxWait is how long the reader of a connection waits for room in the inbox.
 	inboxWait = time.Second
+	// inboxPoll is how often it looks meanwhile whether others made room.
+	inboxPoll = 50 * time.Millisecond
 	// maxInboxRequests bounds the requests that wait to be served; an honest peer has
-	// one of each kind outstanding, so more are dropped.
-	maxInboxRequests = 16
+	// one of each kind outstanding, so more are dropped. Beyond questionAllowance, which
+	// an EventReq for every id that one may name fits, their bytes count against
+	// maxQuestionBytes: 1024 made-up tips are 41 KiB.
+	maxInboxRequests  = 8
+	questionAllowance = 6 << 10
 	// maxConcurrentPuts of one connection are in work at a time, so that a store that
-	// groups commits sees more than one.
-	maxConcurrentPuts = 32
+	// groups commits sees more than one. Each has a goroutine, and may wait for parents
+	// that never come.
+	maxConcurrentPuts = 8
+	// maxRelayBytes of events of one source wait for the relay limiter, relayAllowance of
+	// them outside of maxRelayPool.
+	maxRelayBytes  = 1 << 20
+	relayAllowance = 16 << 10
 	// maxHeldPuts waits for the next slot to open (DS-23).
 	maxHeldPuts  = 32
 	maxHeldBytes = 256 << 10
@@ -91,10 +104,17 @@ const (
 	// maxRevealed ids per generation; a generation is a slot's time. Beyond it everything
 	// stored counts as revealed: a HeaderReq reveals it for the asking anyway.
 	maxRevealed = 1 << 16
-	// maxReplyBytes of large replies wait for peers to read them.
-	maxReplyBytes = 8 << 20
-	// smallReply needs no share of maxReplyBytes.
-	smallReply = 8 << 10
+	// maxPutBytes of puts wait or are in work, beside the connections' allowances: a
+	// hundred peers whose puts wait for parents that do not come.
+	maxPutBytes = 2 << 20
+	// maxRelayPool of events wait for the relay limiter: a hundred sources of large events.
+	maxRelayPool = 2 << 20
+	// maxQuestionBytes of requests wait to be served: a hundred peers that ask and do
+	// not read.
+	maxQuestionBytes = 2 << 20
+	// maxBuilding answers are made at a time: each takes several times its size until it
+	// is done, and as many as there are processors gain nothing.
+	maxBuilding = 2
 	// maxExchanges fetch headers and bodies at a time, in the whole process; each holds
 	// at most maxPending headers.
 	maxExchanges = 4

@@ -168,6 +168,27 @@ func (f *fakePeer) Send(ctx context.Context, m p2p.Message) error {
 	}
 }
 
+// SendLazy makes nothing before there is room.
+func (f *fakePeer) SendLazy(ctx context.Context, command string, atMost int, make func() ([]byte, error)) error {
+	for f.stall.Load() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-f.ctx.Done():
+			return context.Cause(f.ctx)
+		case <-time.After(time.Second):
+		}
+	}
+	payload, err := make()
+	if err == nil && len(payload) > atMost {
+		err = p2p.ErrTooLarge
+	}
+	if err != nil {
+		return err
+	}
+	return f.Send(ctx, p2p.Message{Command: command, Payload: payload})
+}
+
 func (f *fakePeer) Close(cause error) { f.cancel(cause) }
 
 func (f *fakePeer) Ban(force bool, cause error) {

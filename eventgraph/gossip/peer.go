@@ -15,6 +15,7 @@ type peer interface {
 	Feature(name string) (uint32, bool)
 	Since() time.Time
 	Send(ctx context.Context, m p2p.Message) error
+	SendLazy(ctx context.Context, command string, atMost int, make func() ([]byte, error)) error
 	Close(cause error)
 	Ban(force bool, cause error)
 }

@@ -23,8 +23,10 @@ type putLine struct {
 func (c *conn) runPuts(ctx context.Context) error {
 	l := &putLine{conn: c, slots: make(chan struct{}, maxConcurrentPuts), errs: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(ctx)
+	c.in.open(c.g.puts)
 	defer func() {
 		cancel()
+		c.in.close()
 		l.work.Wait()
 	}()
 	for {
@@ -38,7 +40,11 @@ func (c *conn) runPuts(ctx context.Context) error {
 			p, ok = l.held.take(c.g.graph.Current())
 		}
 		if ok {
-			if err := l.dispatch(ctx, p); err != nil {
+			kept, err := l.dispatch(ctx, p)
+			if !kept {
+				c.in.done(p)
+			}
+			if err != nil {
 				return err
 			}
 			continue
@@ -59,12 +65,12 @@ func (c *conn) runPuts(ctx context.Context) error {
 	}
 }
 
-// dispatch gathers the facts about one put, has them judged, and acts. An error
-// ends the connection.
-func (l *putLine) dispatch(ctx context.Context, p put) error {
+// dispatch gathers the facts about one put, has them judged, and acts. kept: it is in
+// work or waits for its slot. An error ends the connection.
+func (l *putLine) dispatch(ctx context.Context, p put) (kept bool, err error) {
 	g := l.g
 	if p.static {
-		return l.staticPut(ctx, p)
+		return false, l.staticPut(ctx, p)
 	}
 	id, current := p.event.ID(), g.graph.Current()
 	if !p.held {
@@ -73,13 +79,13 @@ func (l *putLine) dispatch(ctx context.Context, p put) error {
 			if a.result.Has() {
 				l.known.add(id)
 			}
-			return l.answer(ctx, id, a.outcome)
+			return false, l.answer(ctx, id, a.outcome)
 		}
 		if l.flood.tick(time.Now()) {
 			g.stats.floodBans.Add(1)
 			g.cfg.Logger.Info("a peer is banned: too many new events")
 			l.p.Ban(true, ErrFlood)
-			return ErrFlood
+			return false, ErrFlood
 		}
 	}
 	switch where := place(g.params, current, p.arrived, &p.event); where {
@@ -87,31 +93,31 @@ func (l *putLine) dispatch(ctx context.Context, p put) error {
 		_, _, err := g.graph.Find(id)
 		if err != nil && !errors.Is(err, eventgraph.ErrNotFound) {
 			g.stats.insertErrors.Add(1)
-			return l.answer(ctx, id, outcome{result: eventgraph.NackBusy}) // a fault of ours: it may be here
+			return false, l.answer(ctx, id, outcome{result: eventgraph.NackBusy}) // a fault of ours: it may be here
 		}
-		return l.answer(ctx, id, pastOutcome(err == nil, g.slotSynced(g.slotOf(p.event.Timestamp))))
+		return false, l.answer(ctx, id, pastOutcome(err == nil, g.slotSynced(g.slotOf(p.event.Timestamp))))
 	case placeFuture, placeForm:
-		return l.answer(ctx, id, outcome{result: eventgraph.NackInvalid, strike: true})
+		return false, l.answer(ctx, id, outcome{result: eventgraph.NackInvalid, strike: true})
 	case placeHold:
 		p.held = true
 		if l.held.add(g.params.End(current), p) {
 			g.stats.heldPuts.Add(1)
-			return nil
+			return true, nil
 		}
-		return l.answer(ctx, id, outcome{result: eventgraph.NackBusy})
+		return false, l.answer(ctx, id, outcome{result: eventgraph.NackBusy})
 	default:
 		return l.start(ctx, p, id, current, where == placeGrace)
 	}
 }
 
 // start works on p in a goroutine of its own, once there is a token.
-func (l *putLine) start(ctx context.Context, p put, id eventgraph.ID, slot eventgraph.Slot, grace bool) error {
+func (l *putLine) start(ctx context.Context, p put, id eventgraph.ID, slot eventgraph.Slot, grace bool) (kept bool, err error) {
 	select {
 	case l.slots <- struct{}{}:
 	case err := <-l.errs:
-		return err
+		return false, err
 	case <-ctx.Done():
-		return ctx.Err()
+		return false, ctx.Err()
 	}
 	l.flightMu.Lock()
 	before := make([]chan struct{}, 0, 2) // earlier puts of this line that p rests on, or is a copy of
@@ -132,6 +138,7 @@ func (l *putLine) start(ctx context.Context, p put, id eventgraph.ID, slot event
 			}
 			l.flightMu.Unlock()
 			close(done)
+			l.in.done(p)
 			<-l.slots
 		}()
 		for _, ch := range before {
@@ -155,7 +162,7 @@ func (l *putLine) start(ctx context.Context, p put, id eventgraph.ID, slot event
 			}
 		}
 	})
-	return nil
+	return true, nil
 }
 
 // store gets the missing ancestors of a well-formed put, and stores it. It relays

@@ -553,6 +553,49 @@ func TestInboxBound(t *testing.T) {
 	})
 }
 
+// A hundred peers whose puts wait for parents that do not come hold little together, and
+// another peer's put is stored meanwhile.
+func TestPutBudget(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNode(t, func(c *Config, _ *node) { c.SkipSync = true; c.Limits.FloodPuts = 1 << 20 })
+		orphan := func(number, size int) []byte {
+			e := n.child(fmt.Sprint(number) + string(make([]byte, size)))
+			e.Parents[0] = eventgraph.ID{1, byte(number), byte(number >> 8)}
+			return EventPut{Event: e}.AppendTo(nil)
+		}
+		var hostile []*puppet
+		for i := range 100 {
+			p := newPuppet(t, n, p2p.SessionInbound, true, nil)
+			hostile = append(hostile, p)
+			go func() {
+				for k := range 8 {
+					p.say(CmdEventPut, orphan(i<<3|k, 60_000))
+				}
+			}()
+		}
+		rest(5 * time.Second)
+		held := 0
+		for _, c := range n.gossip.conns() {
+			held += c.in.bytes.used
+		}
+		if left := n.gossip.puts.left.Load(); left < 0 || held > maxPutBytes+100*putAllowance || held < maxPutBytes/2 {
+			t.Errorf("%d bytes are held, %d are left", held, left)
+		}
+		honest := newPuppet(t, n, p2p.SessionInbound, true, nil)
+		e := n.child("honest")
+		honest.say(CmdEventPut, EventPut{Event: e}.AppendTo(nil))
+		synctest.Wait()
+		honest.wantAnswer(e, eventgraph.HasInserted)
+		for _, p := range hostile {
+			p.Close(p2p.ErrDisconnected)
+		}
+		rest(inboxWait)
+		if left := n.gossip.puts.left.Load(); left != maxPutBytes {
+			t.Errorf("%d bytes are left of the budget", left)
+		}
+	})
+}
+
 // DS-03: what does not decode is dropped, told of once, and costs nothing; the next
 // message is handled. Up to 1 KiB; more closes.
 func TestBadStatus_DS03(t *testing.T) {

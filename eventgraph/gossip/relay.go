@@ -27,23 +27,42 @@ type relayQueue struct {
 	more  chan struct{}
 	mu    sync.Mutex
 	items []article
-	bytes int // of payloads; at most maxInboxBytes
+	bytes share // of payloads; at most maxRelayBytes
 }
 
 func newRelayQueue(limit int) *relayQueue {
-	return &relayQueue{limit: limit, more: make(chan struct{}, 1)}
+	return &relayQueue{limit: limit, bytes: share{allowance: relayAllowance}, more: make(chan struct{}, 1)}
+}
+
+func (q *relayQueue) open(b *budget) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.bytes.open(b)
+}
+
+func (q *relayQueue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.bytes.close()
 }
 
 // push returns how many were dropped for it.
 func (q *relayQueue) push(a article) (dropped int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.items = append(q.items, a)
-	q.bytes += len(a.payload)
-	for len(q.items) > 1 && (len(q.items) > q.limit || q.bytes > maxInboxBytes) {
+	n := len(a.payload)
+	for len(q.items) > 0 && (len(q.items) >= q.limit || q.bytes.used+n > maxRelayBytes) {
 		q.shift()
 		dropped++
 	}
+	for !q.bytes.take(n) {
+		if len(q.items) == 0 {
+			return dropped + 1 // others hold all there is
+		}
+		q.shift()
+		dropped++
+	}
+	q.items = append(q.items, a)
 	hint(q.more)
 	return dropped
 }
@@ -51,7 +70,7 @@ func (q *relayQueue) push(a article) (dropped int64) {
 // shift drops the first item. mu is held.
 func (q *relayQueue) shift() (a article) {
 	a, q.items[0] = q.items[0], article{}
-	q.bytes -= len(a.payload)
+	q.bytes.give(len(a.payload))
 	if q.items = q.items[1:]; len(q.items) == 0 {
 		q.items = nil
 	}
@@ -89,6 +108,8 @@ func (c *conn) relay(e *eventgraph.Event, id eventgraph.ID, slot eventgraph.Slot
 
 // runRelays takes the events that have to wait off the queue.
 func (c *conn) runRelays(ctx context.Context) error {
+	c.relays.open(c.g.relays)
+	defer c.relays.close()
 	for {
 		c.relayMu.Lock()
 		a, ok := c.relays.pop()

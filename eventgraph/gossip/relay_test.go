@@ -292,7 +292,19 @@ func TestOutboxBounds(t *testing.T) {
 	if a, _ := q.pop(); len(a.payload) != 1 {
 		t.Error("the oldest stays")
 	}
-	if n := q.push(article(maxInboxBytes)); n != 2 || q.bytes != maxInboxBytes {
-		t.Errorf("dropped %d, %d bytes wait", n, q.bytes)
+	pool := newBudget(maxRelayPool)
+	q.open(pool)
+	if n := q.push(article(maxRelayBytes)); n != 2 || q.bytes.used != maxRelayBytes {
+		t.Errorf("dropped %d, %d bytes wait", n, q.bytes.used)
+	}
+	// What others hold is not there; what does not count is.
+	other := newRelayQueue(3)
+	other.open(newBudget(0))
+	if other.push(article(relayAllowance)) != 0 || other.push(article(1)) != 1 || other.push(article(relayAllowance+1)) != 2 {
+		t.Error("more waits than there is room for")
+	}
+	q.close()
+	if pool.left.Load() != maxRelayPool {
+		t.Errorf("%d of the pool are left", pool.left.Load())
 	}
 }

@@ -2,106 +2,98 @@ package gossip
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"hearsay/eventgraph"
-	"hearsay/p2p"
 )
 
 // runServe answers the requests of one peer, one after the other, from what is here,
 // synced or not (decision 0032). Where there is nothing to say it is silent, as
 // the facts page's section 5.4 wants.
 func (c *conn) runServe(ctx context.Context) error {
+	c.requests.open(c.g.questions)
+	defer c.requests.close()
 	for {
-		var r request
+		r, ok := c.requests.take()
+		if ok {
+			if err := c.serve(ctx, r); err != nil {
+				return err
+			}
+			continue
+		}
 		select {
-		case r = <-c.requests:
+		case <-c.requests.more:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err := c.serve(ctx, r); err != nil {
-			return err
-		}
 	}
 }
 
-// worstReply is what a reply may take until it is built.
-func worstReply(command string, maxContent int) int64 {
-	switch command {
-	case CmdHeaderReq:
-		return maxHeaderRep
-	case CmdTipReq:
-		return maxTipRep
-	default:
-		return maxServe + int64(maxContent)
-	}
-}
+// errNothing: there is nothing to answer with.
+var errNothing = errors.New("gossip: nothing to answer")
 
-// serve answers one request. Large replies of all connections share a budget, and
-// one connection has at most one of them waiting to be read.
+// serve answers one request. The answer is made, and the request decoded, when there
+// is room to send the answer: peers that ask for much and read nothing wait, or are
+// dropped, without either in memory.
 func (c *conn) serve(ctx context.Context, r request) error {
-	g := c.g
-	worst := worstReply(r.command, g.cfg.MaxContent)
-	if err := g.replies.Acquire(ctx, worst); err != nil {
-		return err
-	}
-	var m p2p.Message
-	var ok bool
-	var err error
-	switch q := r.message.(type) {
-	case EventReq:
-		m, ok, err = c.serveEvents(q)
-	case HeaderReq:
-		m, ok = c.serveHeaders(q)
-	case TipReq:
-		m, ok = c.serveTips(q)
-	case RangeReq:
-		m, ok = c.serveRange(q)
-	}
-	if err != nil || !ok {
-		g.replies.Release(worst)
-		return err
-	}
-	g.stats.served.Add(1)
-	size := int64(len(m.Payload))
-	if size <= smallReply {
-		g.replies.Release(worst)
-		return c.p.Send(ctx, m)
-	}
-	size = min(size, worst)
-	g.replies.Release(worst - size)
-	var once sync.Once
-	written := make(chan struct{})
-	m.Written = func(error) {
-		once.Do(func() {
-			g.replies.Release(size)
-			close(written)
-		})
-	}
-	if err := c.p.Send(ctx, m); err != nil {
-		m.Written(err)
-		return err
-	}
-	timer := time.NewTimer(slowTimeouts * g.cfg.RequestTimeout)
-	defer timer.Stop()
-	select {
-	case <-written:
+	size := len(r.payload)
+	answer, worst := c.answerTo(r)
+	err := c.p.SendLazy(ctx, answer, worst, func() ([]byte, error) {
+		c.g.building <- struct{}{} // held for moments only
+		payload, err := c.build(r)
+		<-c.g.building
+		r = request{}
+		c.requests.done(size)
+		size = 0
+		return payload, err
+	})
+	c.requests.done(size) // 0 where it was built
+	switch {
+	case errors.Is(err, errNothing):
 		return nil
-	case <-timer.C:
-		c.p.Close(p2p.ErrSlowPeer)
-		return p2p.ErrSlowPeer
-	case <-ctx.Done():
-		return ctx.Err()
+	case err == nil:
+		c.g.stats.served.Add(1)
+	}
+	return err
+}
+
+// answerTo is the command that answers r, and how large its payload may become.
+func (c *conn) answerTo(r request) (command string, worst int) {
+	event := eventgraph.HeaderSize + 9 + c.g.cfg.MaxContent + 1 // with its empty blob
+	switch r.command {
+	case CmdHeaderReq:
+		return CmdHeaderRep, maxHeaderRep
+	case CmdTipReq:
+		return CmdTipRep, maxTipRep
+	case CmdEventReq:
+		return CmdEventRep, min(20+len(r.payload)/len(eventgraph.ID{})*event, 20+maxServe+event)
+	default:
+		return CmdRangeRep, 64 + maxServe + event
 	}
 }
 
-// slowTimeouts is how many request timeouts a peer may take to read a large reply.
-const slowTimeouts = 4
+// build decodes r, which was decoded before, and makes the answer's payload.
+func (c *conn) build(r request) ([]byte, error) {
+	message, err := decode(r.command, r.payload)
+	if err != nil {
+		return nil, err
+	}
+	switch q := message.(type) {
+	case EventReq:
+		return c.serveEvents(q)
+	case HeaderReq:
+		return c.serveHeaders(q)
+	case TipReq:
+		return c.serveTips(q)
+	case RangeReq:
+		return c.serveRange(q)
+	}
+	return nil, errNothing
+}
 
-func (c *conn) serveEvents(q EventReq) (p2p.Message, bool, error) {
+func (c *conn) serveEvents(q EventReq) ([]byte, error) {
 	g := c.g
 	current := g.graph.Current()
 	var rep EventRep
@@ -111,7 +103,7 @@ func (c *conn) serveEvents(q EventReq) (p2p.Message, bool, error) {
 		if !static && !g.revealed.has(current, id) {
 			g.stats.unrevealed.Add(1)
 			if !c.strike() {
-				return p2p.Message{}, false, ErrStrikes
+				return nil, ErrStrikes
 			}
 			continue
 		}
@@ -130,30 +122,29 @@ func (c *conn) serveEvents(q EventReq) (p2p.Message, bool, error) {
 		g.revealed.addParents(current, &e.Header)
 	}
 	if len(rep.Events) == 0 {
-		return p2p.Message{}, false, nil
+		return nil, errNothing
 	}
-	return p2p.Message{Command: CmdEventRep, Payload: rep.AppendTo(make([]byte, 0, size+20))}, true, nil
+	return rep.AppendTo(make([]byte, 0, size+20)), nil
 }
 
-func (c *conn) serveHeaders(q HeaderReq) (p2p.Message, bool) {
+func (c *conn) serveHeaders(q HeaderReq) ([]byte, error) {
 	slot, ok := parseSlot(q.Name)
 	if !ok {
-		return p2p.Message{}, false
+		return nil, errNothing
 	}
 	headers, err := c.g.graph.HeadersBeyond(slot, q.Tips, MaxHeaderRepHeaders)
 	if err != nil {
-		return p2p.Message{}, false
+		return nil, errNothing
 	}
 	ids := make([]eventgraph.ID, len(headers))
 	for i := range headers {
 		ids[i] = headers[i].ID()
 	}
 	c.g.revealed.add(c.g.graph.Current(), ids...)
-	payload := HeaderRep{Headers: headers}.AppendTo(make([]byte, 0, 3+len(headers)*eventgraph.HeaderSize))
-	return p2p.Message{Command: CmdHeaderRep, Payload: payload}, true
+	return HeaderRep{Headers: headers}.AppendTo(make([]byte, 0, 3+len(headers)*eventgraph.HeaderSize)), nil
 }
 
-func (c *conn) serveTips(q TipReq) (p2p.Message, bool) {
+func (c *conn) serveTips(q TipReq) ([]byte, error) {
 	g := c.g
 	var tips eventgraph.Tips
 	if q.Name == StaticName {
@@ -161,11 +152,11 @@ func (c *conn) serveTips(q TipReq) (p2p.Message, bool) {
 	} else {
 		slot, ok := parseSlot(q.Name)
 		if !ok {
-			return p2p.Message{}, false
+			return nil, errNothing
 		}
 		var err error
 		if tips, err = g.graph.Tips(slot); err != nil {
-			return p2p.Message{}, false
+			return nil, errNothing
 		}
 	}
 	tips = tips.Cap(MaxTipRepTips)
@@ -173,21 +164,21 @@ func (c *conn) serveTips(q TipReq) (p2p.Message, bool) {
 	for _, ids := range tips {
 		g.revealed.add(current, ids...)
 	}
-	return p2p.Message{Command: CmdTipRep, Payload: TipRep{Tips: tips}.AppendTo(nil)}, true
+	return TipRep{Tips: tips}.AppendTo(nil), nil
 }
 
 // serveRange never strikes, and answers what it does not know with an exhausted
 // empty page.
-func (c *conn) serveRange(q RangeReq) (p2p.Message, bool) {
+func (c *conn) serveRange(q RangeReq) ([]byte, error) {
 	rep := RangeRep{Next: q.From, Exhausted: true}
 	if slot, ok := parseSlot(q.Name); ok {
 		page, err := c.g.graph.Page(slot, q.From, q.Backward, int(min(q.Limit, MaxRangePage)))
 		if err != nil {
-			return p2p.Message{}, false
+			return nil, errNothing
 		}
 		rep = RangeRep{Events: page.Events, Blobs: make([][]byte, len(page.Events)), Next: page.Next, Exhausted: page.Exhausted}
 	}
-	return p2p.Message{Command: CmdRangeRep, Payload: rep.AppendTo(nil)}, true
+	return rep.AppendTo(nil), nil
 }
 
 // parseSlot reads a slot's name: an unsigned decimal, with leading zeros or one plus
