@@ -48,3 +48,27 @@ func TestClaims(t *testing.T) {
 		t.Error("an altered proof holds")
 	}
 }
+
+// TestNothingIsAllocatedBeforeTheBound (MB-20): a message past its bound costs an error; one that
+// promises more than it has costs no more than its own bytes.
+func TestNothingIsAllocatedBeforeTheBound(t *testing.T) {
+	large := make([]byte, MaxResponse+1)
+	promise := append([]byte("\xa1\x67Deposit\xa1\x68envelope"), 0x9a, 0x00, 0x02, 0x00, 0x00) // 131,072 bytes follow, it says
+	for name, f := range map[string]func() error{
+		"large request":  func() error { _, err := DecodeRequest(large[:MaxRequest+1]); return err },
+		"large response": func() error { _, err := DecodeResponse(large); return err },
+		"empty promise":  func() error { _, err := DecodeRequest(promise); return err },
+	} {
+		res := testing.Benchmark(func(b *testing.B) {
+			b.ReportAllocs()
+			for range b.N {
+				if f() == nil {
+					b.Fatal("decoded")
+				}
+			}
+		})
+		if res.AllocedBytesPerOp() > 4096 {
+			t.Errorf("%s allocates %d bytes", name, res.AllocedBytesPerOp())
+		}
+	}
+}
