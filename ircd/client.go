@@ -48,8 +48,8 @@ type client struct {
 	sasl          saslState
 	saslTries     int  // failed ones
 	authenticated bool // by SASL
-	device        string
-	identified    identitySource    // what device is from
+	who           identity // zero: no device was named
+	identified    identitySource    // where who is from
 	monitored     map[string]string // MONITOR: nicks as they were written, by folded nick
 
 	joined map[*conversation]bool // channels

@@ -51,17 +51,13 @@ func TestHandshakes(t *testing.T) {
 			< CAP * LS :
 			> JOIN :
 			< 451 * :You have not registered
-			> CAP REQ :account-notify
-			< CAP * NAK :account-notify
-			> CAP REQ :cap-notify multi-prefix server-time setname away-notify
-			< CAP * ACK :cap-notify multi-prefix server-time setname away-notify
+			> CAP REQ :multi-prefix setname away-notify znc.in/self-message server-time
+			< CAP * ACK :multi-prefix setname away-notify znc.in/self-message server-time
 			> CAP END
 			> NICK alice
-			> USER alice alice localhost :Alice
+			> USER root root 127.0.0.1 :root
 			< 001 alice
 			< 005 alice
-			> PING irc.hearsay
-			< PONG irc.hearsay :irc.hearsay
 			> MODE alice +i
 			< MODE alice +i
 			> JOIN #dev
@@ -69,18 +65,21 @@ func TestHandshakes(t *testing.T) {
 			< 366 alice #dev
 			> MODE #dev
 			< 324 alice #dev +
+			< 329 alice #dev
 			> WHO #dev %tcuhnfdar,743
-			< 354 alice 743 #dev ~alice hearsay alice H 0 0 :Alice
+			< 354 alice 743 #dev ~root hearsay alice H 0 0 :root
 			< 315 alice #dev
 			> MODE #dev b
 			< 368 alice #dev
 			> ISON bob
 			< 303 alice :
-			> WHOIS alice alice
+			> WHOIS alice
 			< 311 alice alice
 			< 318 alice alice
 			> USERHOST alice
-			< 302 alice :alice=+~alice@hearsay`,
+			< 302 alice :alice=+~root@hearsay
+			> PING irc.hearsay
+			< PONG irc.hearsay :irc.hearsay`,
 		"WeeChat": `
 			> CAP LS 302
 			< CAP * LS :

@@ -30,7 +30,7 @@ func cleanDevice(s string) string {
 // for more than USER, in whatever order they come; the callers see to that.
 func (c *client) identify(id identity, source identitySource) {
 	if id.device != "" && source >= c.identified {
-		c.device, c.identified = id.device, source
+		c.who, c.identified = id, source
 	}
 }
 

@@ -247,8 +247,8 @@ func (s *Server) clientLines() []string {
 	var lines []string
 	for _, c := range s.localClients() {
 		l := c.nick + ": since " + c.signon.UTC().Format("2006-01-02 15:04:05 UTC")
-		if c.device != "" {
-			l += ", device " + c.device
+		if c.who.device != "" {
+			l += ", device " + c.who.device
 		}
 		if c.secure {
 			l += ", TLS"
