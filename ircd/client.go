@@ -46,9 +46,9 @@ type client struct {
 	away       string
 
 	sasl          saslState
-	saslTries     int  // failed ones
-	authenticated bool // by SASL
-	who           identity // zero: no device was named
+	saslTries     int               // failed ones
+	authenticated bool              // by SASL
+	who           identity          // zero: no device was named
 	identified    identitySource    // where who is from
 	monitored     map[string]string // MONITOR: nicks as they were written, by folded nick
 
