@@ -281,8 +281,8 @@ func TestEncryptedChannel(t *testing.T) {
 func TestUnknownNick(t *testing.T) {
 	serve(t, nil, func(h *harness) {
 		a := h.register("alice", "echo-message", "labeled-response", "batch")
-		want(t, a.do("PRIVMSG nobody :x"), ":irc.hearsay 401 alice nobody :No such nick/channel")
-		want(t, a.do("@label=7 PRIVMSG nobody :x"), "@label=7 :irc.hearsay 401 alice nobody :No such nick/channel")
+		want(t, a.do("PRIVMSG nobody :x"), ":irc.hearsay 401 alice nobody :No such nick/channel; to write to somebody in private, /msg *status CONTACTS")
+		want(t, a.do("@label=7 PRIVMSG nobody :x"), "@label=7 :irc.hearsay 401 alice nobody :No such nick/channel; to write to somebody in private, /msg *status CONTACTS")
 		want(t, a.do("PRIVMSG #a\x7f :x"), ":irc.hearsay 401 alice #a\x7f :No such nick/channel")
 		want(t, a.do("PRIVMSG ##a :x"), ":irc.hearsay 401 alice ##a :No such nick/channel")
 		lines := a.do("NOTICE nobody :x")

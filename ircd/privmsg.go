@@ -93,7 +93,7 @@ func (s *Server) route(rq *request, command, target, text string) (send, bool) {
 		if peer := s.nicks[privmsg.Fold(target)]; peer != nil {
 			s.local(rq, command, peer, text)
 		} else {
-			return refuse(errNoSuchNick, "", "No such nick/channel")
+			return refuse(errNoSuchNick, "", "No such nick/channel; to write to somebody in private, /msg *status CONTACTS")
 		}
 		return send{}, false
 	}

@@ -16,14 +16,15 @@ import (
 
 func newKeygenContact() *cobra.Command {
 	return &cobra.Command{
-		Use:     "contact",
-		Short:   "make a key pair for direct messages",
-		Long:    "Makes a key pair and prints it as a piece of configuration. The commented line is the public key, which the contact needs.",
+		Use:   "contact",
+		Short: "make a key pair for direct messages",
+		Long: "Makes a key pair and prints it as a piece of configuration. Your contact needs the public key, in the\n" +
+			"commented line, and does the same for you: until both have the other's key nothing can be read.",
 		Example: "  hearsay keygen contact >> ~/.config/hearsay/hearsay.toml",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			secret := box.GenerateSecret()
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "# Put this into your configuration, with a name and the public key of your contact:\n\n"+
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "# Put this into your configuration, with a name and the public key of your contact; give them the key in the last line:\n\n"+
 				"[contact.\"satoshi\"]\ndm_chacha_public = \"YOUR_CONTACT_PUBLIC_KEY\"\nmy_dm_chacha_secret = %q\n#my_dm_chacha_public = %q\n",
 				secret.Base58(), secret.Public().Base58())
 			return err

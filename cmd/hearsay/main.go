@@ -7,10 +7,13 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"hearsay/internal/config"
+	"hearsay/internal/kv"
+	"hearsay/internal/rpc"
 )
 
 // Exit codes.
@@ -40,8 +43,21 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		printf(stderr, "hearsay: %s; see %q\n", text, usage.help+" --help")
 		return exitUsage
 	}
-	printf(stderr, "hearsay: %s\n", text)
+	printf(stderr, "hearsay: %s%s\n", text, hint(err))
 	return exitFail
+}
+
+// hint says what to do about the errors that a first evening meets.
+func hint(err error) string {
+	switch {
+	case errors.Is(err, rpc.ErrNotRunning):
+		return "; \"hearsay run\" starts one"
+	case errors.Is(err, kv.ErrLocked):
+		return "; \"hearsay status\" asks what runs there"
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "; stop what listens there, or choose another port in the configuration"
+	}
+	return ""
 }
 
 func newRoot() *cobra.Command {
@@ -98,6 +114,9 @@ func (e *usageError) Unwrap() error { return e.err }
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, list []string) error {
 		if err := check(cmd, list); err != nil {
+			if _, what, ok := strings.Cut(cmd.Use, " "); ok && len(list) == 0 {
+				err = fmt.Errorf("%s is missing", what)
+			}
 			return &usageError{cmd.CommandPath(), err}
 		}
 		return nil

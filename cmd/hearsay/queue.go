@@ -163,7 +163,7 @@ func withStopped(cfg *config.Config, rewrite bool, fn func(c *custody) error) (e
 	opts.Rewrite = rewrite
 	c, err := openCustody(opts, cfg, slog.New(slog.DiscardHandler))
 	if errors.Is(err, kv.ErrLocked) {
-		return fmt.Errorf("%s is in use; stop the daemon first: %w", cfg.Datastore, err)
+		return fmt.Errorf("stop the daemon first: %w", err)
 	}
 	if err != nil {
 		return err

@@ -2,7 +2,10 @@ package config
 
 import "hearsay/internal/box"
 
-const wantKey = "must be 32 bytes in base58; \"hearsay keygen\" makes one"
+const (
+	wantKey    = "must be 32 bytes in base58; \"hearsay keygen\" makes one"
+	wantPublic = "must be 32 bytes in base58: the public key that your contact gave you"
+)
 
 // secret reads a base58 secret.
 func (s *section) secret(name string) (key box.SecretKey, ok bool) {
@@ -25,7 +28,7 @@ func (s *section) public(name string) (key box.PublicKey, ok bool) {
 	}
 	key, err := box.ParsePublic(v.str)
 	if err != nil {
-		s.errorf(v.line, name, wantKey)
+		s.errorf(v.line, name, wantPublic)
 	}
 	return key, err == nil
 }

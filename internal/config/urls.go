@@ -29,7 +29,7 @@ var proxied = map[string]bool{"tor": true, "tor+tls": true, "socks5": true, "soc
 func splitURL(text string) (scheme, host, port, path, problem string) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme == "" || u.Opaque != "" {
-		return "", "", "", "", "is no address such as \"tcp+tls://host:9600\""
+		return "", "", "", "", "is no address such as \"tcp://127.0.0.1:6667\""
 	}
 	return u.Scheme, u.Hostname(), u.Port(), u.Path, ""
 }
