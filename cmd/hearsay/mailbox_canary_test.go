@@ -47,10 +47,11 @@ func (b *syncBuffer) Write(p []byte) (int, error) {
 
 // forms are the ways in which bytes could have been written down.
 func forms(secret []byte) (out [][]byte) {
+	numbers := strings.Trim(fmt.Sprintf("%d", secret), "[]")
 	return [][]byte{
 		secret, []byte(hex.EncodeToString(secret)), []byte(strings.ToUpper(hex.EncodeToString(secret))), []byte(base58.Encode(secret)),
 		[]byte(base64.StdEncoding.EncodeToString(secret)), []byte(base64.RawURLEncoding.EncodeToString(secret)),
-		[]byte(strings.Trim(fmt.Sprint(secret), "[]")), []byte(strings.Join(strings.Fields(strings.Trim(fmt.Sprint(secret), "[]")), ",")),
+		[]byte(numbers), []byte(strings.ReplaceAll(numbers, " ", ",")),
 	}
 }
 

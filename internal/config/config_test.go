@@ -107,8 +107,10 @@ func TestDefaultFile(t *testing.T) {
 	if diff := cmp.Diff(cfg.Network, all.Network); diff != "" {
 		t.Error(diff)
 	}
-	want := &MailboxRelay{Listen: "0.0.0.0:9610", External: "relay.example.org:9610", Contact: "mailto:operator@example.org", Claims: true,
-		Policy: "no warranty; best effort", Limits: RelayLimits{RelayRows: 65536, RelayBytes: 64 << 20, ClientRequests: 2048, RelayRequests: 8192}}
+	want := &MailboxRelay{
+		Listen: "0.0.0.0:9610", External: "relay.example.org:9610", Contact: "mailto:operator@example.org", Claims: true,
+		Policy: "no warranty; best effort", Limits: RelayLimits{RelayRows: 65536, RelayBytes: 64 << 20, ClientRequests: 2048, RelayRequests: 8192},
+	}
 	if diff := cmp.Diff(want, all.Mailbox.Relay); diff != "" {
 		t.Error(diff)
 	}

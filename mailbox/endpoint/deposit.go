@@ -276,8 +276,10 @@ func (e *Endpoint) sendReceipts() error {
 			if err != nil {
 				return err
 			}
-			p := parcel{kind: parcelReceipt, relay: g.relay, contact: g.contact, envelope: env,
-				created: now.UnixMilli(), first: now.UnixMilli(), due: now.UnixMilli()}
+			p := parcel{
+				kind: parcelReceipt, relay: g.relay, contact: g.contact, envelope: env,
+				created: now.UnixMilli(), first: now.UnixMilli(), due: now.UnixMilli(),
+			}
 			if err := t.addParcel(&p); err != nil {
 				return err
 			}

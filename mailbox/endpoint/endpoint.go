@@ -128,10 +128,12 @@ func New(cfg Config) (*Endpoint, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	e := &Endpoint{cfg: cfg, store: cfg.Store, now: cfg.Now, log: cfg.Logger,
+	e := &Endpoint{
+		cfg: cfg, store: cfg.Store, now: cfg.Now, log: cfg.Logger,
 		wake: make(chan struct{}, 1), jitter: make(chan *rand.Rand, 1),
 		cursor: map[RelayID]int{}, failures: map[RelayID]int{}, notBefore: map[RelayID]time.Time{},
-		claims: map[RelayID]claiming{}, bags: map[bagKey]dailyBag{}}
+		claims: map[RelayID]claiming{}, bags: map[bagKey]dailyBag{},
+	}
 	e.jitter <- cfg.Rand
 	return e, nil
 }

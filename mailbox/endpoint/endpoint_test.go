@@ -85,8 +85,10 @@ func (w *world) side(name string, mine box.SecretKey, theirs box.PublicKey) *sid
 	}
 	mem := kv.OpenMemory()
 	w.Cleanup(func() { mem.Close() })
-	s := &side{store: &kvtest.Faulty{Store: mem}, wire: &wire{relay: w.relay, who: name},
-		contact: Contact{ID: ContactID(pair.Fingerprint()), Pair: pair, Mine: mine.Public(), Theirs: theirs, Relays: []RelayID{theRelay}}}
+	s := &side{
+		store: &kvtest.Faulty{Store: mem}, wire: &wire{relay: w.relay, who: name},
+		contact: Contact{ID: ContactID(pair.Fingerprint()), Pair: pair, Mine: mine.Public(), Theirs: theirs, Relays: []RelayID{theRelay}},
+	}
 	w.reopen(s)
 	return s
 }

@@ -70,8 +70,12 @@ func TestHostileRelay(t *testing.T) {
 	damaged[200] ^= 1
 	stranger := w.sealTo(mailbox.Token{1, 2, 3}, 2, "not for us")
 	rows := []mailbox.Row{
-		{RowID: mailbox.RowID{1}, Envelope: good}, {RowID: mailbox.RowID{2}, Envelope: moved}, {RowID: mailbox.RowID{3}, Envelope: damaged},
-		{RowID: mailbox.RowID{4}, Envelope: stranger}, {RowID: mailbox.RowID{5}, Envelope: []byte("junk")}, {RowID: mailbox.RowID{6}, Envelope: good},
+		{RowID: mailbox.RowID{1}, Envelope: good},
+		{RowID: mailbox.RowID{2}, Envelope: moved},
+		{RowID: mailbox.RowID{3}, Envelope: damaged},
+		{RowID: mailbox.RowID{4}, Envelope: stranger},
+		{RowID: mailbox.RowID{5}, Envelope: []byte("junk")},
+		{RowID: mailbox.RowID{6}, Envelope: good},
 	}
 	for _, expires := range []uint64{0, 1, 1 << 62} { // long ago, at once, never: nobody looks
 		l.page = func([]mailbox.Token) *mailbox.Page {

@@ -136,8 +136,10 @@ func (e *Endpoint) AddMessage(tx kv.Txn, c Contact, id MessageID, alias bool, r 
 		kind = parcelAlias
 	}
 	for _, relay := range c.Relays {
-		p := parcel{kind: kind, relay: relay, contact: c.ID, message: id, envelope: env,
-			created: now.UnixMilli(), first: now.UnixMilli(), due: now.UnixMilli()}
+		p := parcel{
+			kind: kind, relay: relay, contact: c.ID, message: id, envelope: env,
+			created: now.UnixMilli(), first: now.UnixMilli(), due: now.UnixMilli(),
+		}
 		if err := t.addParcel(&p); err != nil {
 			return err
 		}

@@ -138,8 +138,10 @@ func TestPenaltyBox(t *testing.T) {
 	refuse := func(why mailbox.RefuseReason, ids ...mailbox.RowID) bool {
 		return r.do("bob", mailbox.Request{RefuseRows: &mailbox.RefuseRows{LeaseID: p.LeaseID, RowIDs: ids, Reason: why}}).RefuseRows.Accepted
 	}
-	if !refuse(mailbox.RefuseMalformed, ids(p)[:2]...) || !refuse(mailbox.RefuseMalformed, ids(p)[:2]...) {
-		t.Error("the box does not take what fits")
+	for range 2 { // a repeat changes nothing
+		if !refuse(mailbox.RefuseMalformed, ids(p)[:2]...) {
+			t.Error("the box does not take what fits")
+		}
 	}
 	if refuse(mailbox.RefuseUnopened, ids(p)[2]) {
 		t.Error("the box took more than its bound")

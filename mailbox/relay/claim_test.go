@@ -67,8 +67,10 @@ func TestClaim(t *testing.T) {
 		t.Error("claims are published although they are off")
 	}
 	r.cfg.NoClaims = false
-	if !r.claim("bob", proof) || !r.claim("bob", proof) {
-		t.Fatal("a proof was refused")
+	for range 2 { // a repeat changes nothing
+		if !r.claim("bob", proof) {
+			t.Fatal("a proof was refused")
+		}
 	}
 	if r.ackRows(eve, stolen.LeaseID, ids(stolen)...) {
 		t.Error("the former owner acknowledged after the claim")

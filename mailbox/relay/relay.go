@@ -41,8 +41,10 @@ const (
 
 // String names the outcome as metrics do.
 func (o Outcome) String() string {
-	return [...]string{"", "accepted", "rate", "malformed", "unregistered", "client_quota", "token_quota", "full",
-		"draining", "disk", "lease", "row", "internal", "claim", "client"}[o%outcomes]
+	return [...]string{
+		"", "accepted", "rate", "malformed", "unregistered", "client_quota", "token_quota", "full",
+		"draining", "disk", "lease", "row", "internal", "claim", "client",
+	}[o%outcomes]
 }
 
 // Config configures a Relay.
@@ -303,8 +305,10 @@ type Stats struct {
 
 // Stats reads the counters.
 func (r *Relay) Stats() (Stats, error) {
-	st := Stats{CapacityRows: uint64(r.limits.RelayRows), CapacityBytes: uint64(r.limits.RelayBytes),
-		Schema: Schema, Draining: r.cfg.Drain, Requests: map[string]map[string]uint64{}}
+	st := Stats{
+		CapacityRows: uint64(r.limits.RelayRows), CapacityBytes: uint64(r.limits.RelayBytes),
+		Schema: Schema, Draining: r.cfg.Drain, Requests: map[string]map[string]uint64{},
+	}
 	err := r.cfg.Store.View(func(rd kv.Reader) error {
 		var t totals
 		b, err := rd.Get(key(prefixTotals))

@@ -158,8 +158,10 @@ func rowsOf(p *mailbox.Page) (out []mailbox.RowID) {
 }
 
 func (w *world) relay(limits Limits) (*Relay, error) {
-	return New(Config{Store: w.store, Key: [32]byte{1}, Limits: limits, Random: &w.rnd,
-		Now: func() time.Time { return searchStart.Add(w.now) }})
+	return New(Config{
+		Store: w.store, Key: [32]byte{1}, Limits: limits, Random: &w.rnd,
+		Now: func() time.Time { return searchStart.Add(w.now) },
+	})
 }
 
 // search visits every state within depth steps, and returns their number.

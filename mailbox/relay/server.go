@@ -64,8 +64,10 @@ func NewServer(r *Relay, key ed25519.PrivateKey) (*Server, error) {
 	if r.cfg.AllowV1Compat {
 		conf.NextProtos = append(conf.NextProtos, mailbox.ProtocolV1)
 	}
-	return &Server{relay: r, tls: conf, gate: newGate(),
-		pending: semaphore.NewWeighted(maxPending), memory: semaphore.NewWeighted(pendingBytes)}, nil
+	return &Server{
+		relay: r, tls: conf, gate: newGate(),
+		pending: semaphore.NewWeighted(maxPending), memory: semaphore.NewWeighted(pendingBytes),
+	}, nil
 }
 
 // ServeQUIC serves on a UDP socket until ctx ends or the store fails. It closes pc.
