@@ -74,8 +74,9 @@ const (
 	// The oldest go: a newer event makes the peer fetch what it missed.
 	maxOutboxPuts  = 4096
 	maxOutboxBytes = 4 << 20
-	// maxOverflow ids of puts that found no room wait to be answered Busy.
-	maxOverflow = 64
+	// maxOverflow ids of puts that found no room wait to be answered Busy: more than the
+	// flood window lets a peer send.
+	maxOverflow = 256
 	// maxKnown ids that a peer is known to have, twice: only an economy.
 	maxKnown = 512
 	// ownReserve of the pacing window is kept for own puts, so that the head never
@@ -126,7 +127,7 @@ const (
 	// which of them lead to the peer's tips. The rest may be inventions.
 	maxPending = 2 * MaxHeaderRepHeaders
 	// maxUnserved headers whose bodies did not come: beyond it the peer is given up.
-	maxUnserved = 2 * maxPending
+	maxUnserved = maxPending + MaxHeaderRepHeaders
 	// maxPages of headers: a peer cannot keep one exchange going for ever.
 	maxPages = 1024
 	// maxRefused events that our own rules refuse, before the exchange is given up.
