@@ -170,6 +170,7 @@ func (d *decoder) decode(root *table) *Config {
 	d.readOutbound(top.sub("outbound"), &cfg.Outbound)
 	d.readMetrics(top.sub("metrics"), &cfg.Metrics)
 	d.readMailbox(top.sub("mailbox"), &cfg.Mailbox)
+	d.checkMailContacts(top, cfg)
 	top.finish()
 	return cfg
 }

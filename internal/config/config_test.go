@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"hearsay/internal/box"
 )
 
 var testEnv = Env{Home: "/home/u", ConfigHome: "/home/u/.config", DataHome: "/home/u/.local/share"}
@@ -113,6 +115,25 @@ func TestDefaultFile(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, all.Mailbox.Relay); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestManyContacts (spec/mailbox.md, tokens): more contacts than fit a check-in are a warning.
+func TestManyContacts(t *testing.T) {
+	for n, want := range map[int]bool{292: false, 293: true} {
+		var b strings.Builder
+		b.WriteString("[mailbox]\nrelays = [\"quic://h:1?key=6x8MB28qE9sJmS26FVpSvvoFW9PsXLoDQZXXsut4tWiN\"]\n")
+		for i := range n {
+			fmt.Fprintf(&b, "[contact.\"c%d\"]\ndm_chacha_public = %q\nmy_dm_chacha_secret = \"4wBqpZM9xaSheZzJSMawUKKwhdpChKbZ5eu5ky4Vigw\"\n", i, box.GenerateSecret().Public().Base58())
+		}
+		cfg, problems := Parse([]byte(b.String()), testEnv)
+		warned := false
+		for _, p := range problems {
+			warned = warned || strings.Contains(p.String(), "take turns")
+		}
+		if cfg == nil || warned != want {
+			t.Errorf("%d contacts: %v", n, problems)
+		}
 	}
 }
 

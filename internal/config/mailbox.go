@@ -66,6 +66,16 @@ func (d *decoder) readMailbox(s *section, m *Mailbox) {
 	s.finish()
 }
 
+// maxMailContacts is how many contacts' tokens, 14 each, fit one check-in of 4,096.
+const maxMailContacts = 4096 / 14
+
+// checkMailContacts warns of more contacts than one check-in covers.
+func (d *decoder) checkMailContacts(s *section, cfg *Config) {
+	if n := len(cfg.Chat.Contacts); len(cfg.Mailbox.Relays) > 0 && n > maxMailContacts {
+		d.warnf(s.line("mailbox"), "mailbox.relays", "with more than %d contacts (there are %d) their mailboxes take turns, and mail may come an interval later; a relay registers only as many for one client", maxMailContacts, n)
+	}
+}
+
 // maxPublished bounds the texts that a relay publishes, in bytes.
 const maxPublished = 256
 
