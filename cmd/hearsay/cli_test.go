@@ -314,6 +314,11 @@ graph: 1 event in 24 slots, 1 tip
 		t.Errorf("%s", b.String())
 	}
 	b.Reset()
+	printStatus(&b, statusReport{Version: "1", UptimeS: 5, Relay: &relayStatus{Rows: 1, CapacityRows: 9, Registrations: 1}})
+	if want := "hearsay 1, up 5s, a mailbox relay alone\nrelay: 1 of 9 envelopes, 1 registration, 0 leases\n"; b.String() != want {
+		t.Errorf("%s", b.String())
+	}
+	b.Reset()
 	printQueue(&b, outboundStatus{Depth: 2, Bytes: 300, AckedTotal: 1, Head: &headStatus{
 		Position: 7, State: "parked", Reason: "key", Generations: 1, Rounds: 2, NextAttempt: "2026-01-01T00:00:00Z",
 	}})

@@ -258,7 +258,7 @@ func newMailboxBackupKey() *cobra.Command {
 			"cannot be opened into pages; without the second the relay's address changes. hearsay mailbox restore-key undoes it.",
 		Example: "  hearsay mailbox backup-key /media/safe/relay.keys",
 		Args:    args(cobra.ExactArgs(1)),
-		RunE: func(_ *cobra.Command, list []string) error {
+		RunE: func(cmd *cobra.Command, list []string) error {
 			cfg, _, _, err := w.load()
 			if err != nil {
 				return err
@@ -267,7 +267,11 @@ func newMailboxBackupKey() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return relay.WriteOwnerOnly(list[0], keys.Backup())
+			if err := relay.WriteOwnerOnly(list[0], keys.Backup()); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s: keep it offline, and apart from other backups\n", list[0])
+			return err
 		},
 	}
 	w.flags(cmd)
@@ -282,7 +286,7 @@ func newMailboxRestoreKey() *cobra.Command {
 		Long:    "Reads what backup-key wrote and makes the relay's key files of it. Existing ones are never replaced.",
 		Example: "  hearsay mailbox restore-key /media/safe/relay.keys",
 		Args:    args(cobra.ExactArgs(1)),
-		RunE: func(_ *cobra.Command, list []string) error {
+		RunE: func(cmd *cobra.Command, list []string) error {
 			cfg, _, _, err := w.load()
 			if err != nil {
 				return err
@@ -291,7 +295,11 @@ func newMailboxRestoreKey() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return relay.RestoreKeys(dir, list[0])
+			if err := relay.RestoreKeys(dir, list[0]); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), "the relay's keys are in place")
+			return err
 		},
 	}
 	w.flags(cmd)

@@ -26,7 +26,8 @@ func newRun() *cobra.Command {
 		Use:   "run",
 		Short: "the daemon, in the foreground",
 		Long: "Runs the node until SIGINT or SIGTERM, which end it cleanly; a second one ends it at once.\n" +
-			"SIGHUP reloads channels, contacts, autojoin, the message of the day and the TLS certificate.",
+			"SIGHUP reloads channels, contacts, autojoin, the message of the day and the TLS certificate.\n\n" +
+			"The default configuration goes through Tor alone: have one at 127.0.0.1:9050, or see \"hearsay config init\".",
 		Example: "  hearsay run\n  hearsay run --config ~/.config/darkfi/darkirc_config.toml --datastore /tmp/trial",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {

@@ -130,11 +130,17 @@ func printQueue(out io.Writer, s outboundStatus) {
 }
 
 func printStatus(out io.Writer, s statusReport) {
+	up := time.Duration(s.UptimeS) * time.Second
+	if s.Relay != nil && s.P2P.MinConnections == 0 { // "hearsay mailbox relay": no node, nothing to be in step with
+		printf(out, "hearsay %s, up %s, a mailbox relay alone\n", s.Version, up)
+		printRelay(out, s.Relay)
+		return
+	}
 	synced := "not synced yet"
 	if s.Synced {
 		synced = "synced"
 	}
-	printf(out, "hearsay %s, up %s, %s\n", s.Version, time.Duration(s.UptimeS)*time.Second, synced)
+	printf(out, "hearsay %s, up %s, %s\n", s.Version, up, synced)
 	if skew := time.Duration(s.ClockSkewMS) * time.Millisecond; skew.Abs() > skewNotice {
 		printf(out, "clock: off from the peers' median by %s\n", skew)
 	}
@@ -147,8 +153,12 @@ func printStatus(out io.Writer, s statusReport) {
 		printf(out, "  #%s %s over %s%s\n", c.ID, c.Session, c.Transport, receipts)
 	}
 	printQueue(out, s.Outbound)
-	if r := s.Relay; r != nil {
-		printf(out, "relay: %d of %d envelopes, %s, %s\n", r.Rows, r.CapacityRows, count(int(r.Registrations), "registration"), count(int(r.Leases), "lease"))
+	if s.Relay != nil {
+		printRelay(out, s.Relay)
 	}
 	printf(out, "graph: %s in %s, %s\n", count(s.Graph.Events, "event"), count(s.Graph.Slots, "slot"), count(s.Graph.Tips, "tip"))
+}
+
+func printRelay(out io.Writer, r *relayStatus) {
+	printf(out, "relay: %d of %d envelopes, %s, %s\n", r.Rows, r.CapacityRows, count(int(r.Registrations), "registration"), count(int(r.Leases), "lease"))
 }

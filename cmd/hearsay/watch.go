@@ -105,7 +105,7 @@ func (d *daemon) lookAtProxy(ctx context.Context, p proxy) {
 	}
 	if d.notes.set("proxy "+p.address, text) {
 		if text != "" {
-			d.log.Warn("a proxy does not answer", "kind", p.name)
+			d.log.Warn("a proxy does not answer, is it running?", "kind", p.name)
 		} else {
 			d.log.Info("the proxy answers again", "kind", p.name)
 		}
