@@ -42,7 +42,7 @@ const (
 	// readPool is how many bytes of unfinished payloads all peers of one kind
 	// (inbound, or any other) hold together above their allowances: a hundred peers
 	// that each stall inside a large frame.
-	readPool = 3 << 20
+	readPool = 2 << 20
 
 	// sendQueueBytes and sendQueueFrames bound what waits for one peer: a peer that
 	// asks and does not read. One message of any size is taken by an empty queue.
@@ -51,7 +51,7 @@ const (
 	// sendAllowance is how many queued bytes of one peer do not count against the pool.
 	sendAllowance = 16 << 10
 	// sendPool is the bytes queued for all peers of one kind above the allowances.
-	sendPool = 3 << 20
+	sendPool = 2 << 20
 	// controlFrames bounds the base messages that wait for one peer. They are few:
 	// every one of them is paced.
 	controlFrames = 64

@@ -22,12 +22,12 @@ const (
 	quicUnprovenBurst = 64
 	// quicStreamWindow and quicConnWindow bound what one QUIC peer can make us
 	// buffer, in bytes, while we do not read or while it leaves a gap: a hundred of them
-	// together take 6 MiB at first. A peer whose data we keep up with reaches the second pair,
-	// 1.3 MB/s over 100 ms.
-	quicStreamWindow    = 48 << 10
-	quicConnWindow      = 64 << 10
-	quicMaxStreamWindow = 128 << 10
-	quicMaxConnWindow   = 160 << 10
+	// together take 4 MiB at first. A peer whose data we keep up with reaches the second pair,
+	// 1 MB/s over 100 ms.
+	quicStreamWindow    = 32 << 10
+	quicConnWindow      = 40 << 10
+	quicMaxStreamWindow = 96 << 10
+	quicMaxConnWindow   = 112 << 10
 
 	// lingerTime is how long Close waits for the other end to have read what was
 	// sent before (ST-07), and lingerBytes how much it reads and drops meanwhile.

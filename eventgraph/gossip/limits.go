@@ -112,7 +112,7 @@ const (
 	maxRelayPool = 2 << 20
 	// maxQuestionBytes of requests wait to be served: a hundred peers that ask and do
 	// not read.
-	maxQuestionBytes = 2 << 20
+	maxQuestionBytes = 1 << 20
 	// maxBuilding answers are made at a time: each takes several times its size until it
 	// is done, and as many as there are processors gain nothing.
 	maxBuilding = 2
