@@ -61,7 +61,7 @@ func simAddr(name string) p2p.URL { return p2p.MustParseURL("tcp+tls://" + name 
 func startSim(t testing.TB, net *p2ptest.Network, name string, skipSync bool, policy outbound.Policy, peers ...string) *simNode {
 	t.Helper()
 	n := &simNode{t: t, first: map[string]time.Time{}}
-	cfg := parse(t.(*testing.T), "[graph]\ngenesis = 946684800000\ngenesis_contents = \"sim\"\n")
+	cfg := parse(t, "[graph]\ngenesis = 946684800000\ngenesis_contents = \"sim\"\n")
 	var err error
 	if n.graph, err = eventgraph.OpenMemory(eventgraph.Config{Params: bubbleParams}); err != nil {
 		t.Fatal(err)
