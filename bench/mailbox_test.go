@@ -1,0 +1,318 @@
+package bench
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"hearsay/internal/kv"
+	"hearsay/mailbox"
+	"hearsay/mailbox/relay"
+)
+
+// Sixteen clients deposit envelopes of 1 KiB side by side; a collector takes them out as they
+// come. JetStream does the same with a work queue, its file store synced at every write.
+const (
+	mailClients  = 16
+	mailEnvelope = 1024
+)
+
+func openMailRelay(b testing.TB, dir string) (*relay.Relay, *kv.DB) {
+	store, err := kv.Open(kv.Options{Dir: dir, Kind: "relay", Schema: relay.Schema, Sync: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	r, err := relay.New(relay.Config{Store: store, Key: [32]byte{1}, Limits: relay.Limits{ClientRequests: 1_000_000, RelayRequests: 1_000_000}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return r, store
+}
+
+func mailTokens(n int) []mailbox.Token {
+	out := make([]mailbox.Token, n)
+	for i := range out {
+		binary.BigEndian.PutUint32(out[i][:], uint32(i)+1)
+	}
+	return out
+}
+
+func ask(b testing.TB, r *relay.Relay, who string, req mailbox.Request) mailbox.Response {
+	resp, err := r.Handle([]byte(who), req)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return resp
+}
+
+func mail(token mailbox.Token, n uint64) mailbox.Request {
+	body := make([]byte, mailEnvelope-mailbox.EnvelopeHeader)
+	binary.BigEndian.PutUint64(body, n)
+	return mailbox.Request{Deposit: &mailbox.Deposit{Envelope: (&mailbox.Envelope{Kind: mailbox.KindSealed, Token: token, Body: body}).AppendTo(nil)}}
+}
+
+// fillMail puts rows into a relay that nobody collects: 200 for each of many tokens.
+func fillMail(b testing.TB, r *relay.Relay, rows int) {
+	tokens := mailTokens(rows/200 + 1)
+	ask(b, r, "sleeper", mailbox.Request{Lease: &mailbox.Lease{Tokens: tokens}})
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for c := range mailClients + 4 {
+		wg.Go(func() {
+			for {
+				n := int(next.Add(1)) - 1
+				if n >= rows {
+					return
+				}
+				if !ask(b, r, fmt.Sprint("filler", c), mail(tokens[n/200], uint64(n)|1<<62)).Deposit.Accepted {
+					b.Error("a filler was refused")
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// deposits runs b.N deposits by sixteen clients while a collector empties their mailboxes.
+func deposits(b *testing.B, r *relay.Relay) {
+	tokens := make([]mailbox.Token, mailClients)
+	for i := range tokens {
+		tokens[i] = mailbox.Token{0xff, byte(i)}
+	}
+	lease := mailbox.Request{Lease: &mailbox.Lease{Tokens: tokens}}
+	ask(b, r, "bob", lease)
+	ctx, cancel := context.WithCancel(context.Background())
+	var collector, wg sync.WaitGroup
+	var waiting, next atomic.Int64
+	collector.Go(func() {
+		for ctx.Err() == nil {
+			p := ask(b, r, "bob", lease).Lease
+			if len(p.Rows) == 0 {
+				time.Sleep(5 * time.Millisecond)
+				continue
+			}
+			ids := make([]mailbox.RowID, len(p.Rows))
+			for i, row := range p.Rows {
+				ids[i] = row.RowID
+			}
+			if !ask(b, r, "bob", mailbox.Request{AckLease: &mailbox.AckLease{LeaseID: p.LeaseID, RowIDs: ids}}).AckLease.Accepted {
+				b.Error("an acknowledgement was refused")
+				return
+			}
+			waiting.Add(-int64(len(ids)))
+		}
+	})
+	b.ResetTimer()
+	for c := range mailClients {
+		wg.Go(func() {
+			for {
+				n := next.Add(1)
+				if n > int64(b.N) {
+					return
+				}
+				for !ask(b, r, fmt.Sprint("alice", c), mail(tokens[c], uint64(n))).Deposit.Accepted {
+					time.Sleep(time.Millisecond) // the token is full: the collector is behind
+				}
+				waiting.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	b.StopTimer()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "deposits/s")
+	cancel()
+	collector.Wait()
+}
+
+// short is a number of rows, or few where it is only asked whether this runs.
+func short(rows int) int {
+	if testing.Short() {
+		return min(rows, 1000)
+	}
+	return rows
+}
+
+func BenchmarkMailDeposits(b *testing.B) {
+	for _, rows := range []int{100, 60_000} {
+		b.Run(fmt.Sprintf("relay/%d-rows", rows), func(b *testing.B) {
+			r, store := openMailRelay(b, b.TempDir())
+			defer store.Close()
+			fillMail(b, r, short(rows))
+			deposits(b, r)
+		})
+	}
+	b.Run("jetstream", func(b *testing.B) {
+		js := jetStream(b)
+		var wg sync.WaitGroup
+		var next atomic.Int64
+		body := make([]byte, mailEnvelope)
+		b.ResetTimer()
+		for range mailClients {
+			wg.Go(func() {
+				for next.Add(1) <= int64(b.N) {
+					if _, err := js.Publish(context.Background(), "mail.x", body); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		b.StopTimer()
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "deposits/s")
+	})
+}
+
+// jetStream is a server in this process with a synced file store, and a work queue that a
+// consumer empties.
+func jetStream(b *testing.B) jetstream.JetStream {
+	s, err := server.NewServer(&server.Options{JetStream: true, StoreDir: b.TempDir(), SyncAlways: true, DontListen: true, NoLog: true, NoSigs: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s.Start()
+	b.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(10 * time.Second) {
+		b.Fatal("JetStream does not start")
+	}
+	nc, err := nats.Connect("", nats.InProcessServer(s))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx := context.Background()
+	st, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "mail", Subjects: []string{"mail.*"}, Storage: jetstream.FileStorage, Retention: jetstream.WorkQueuePolicy})
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := st.CreateConsumer(ctx, jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy})
+	if err != nil {
+		b.Fatal(err)
+	}
+	cc, err := c.Consume(func(m jetstream.Msg) { _ = m.Ack() })
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(cc.Stop)
+	return js
+}
+
+// BenchmarkMailPage compares a full page's lease and acknowledgement with the least that they
+// must do: read those rows, and commit twice. It reports the ratio of the two.
+func BenchmarkMailPage(b *testing.B) {
+	r, store := openMailRelay(b, b.TempDir())
+	defer store.Close()
+	raw, err := kv.Open(kv.Options{Dir: b.TempDir(), Kind: "raw", Schema: 1, Sync: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer raw.Close()
+	token := mailTokens(1)
+	lease := mailbox.Request{Lease: &mailbox.Lease{Tokens: token}}
+	ask(b, r, "bob", lease)
+	op := kv.Op{Name: "raw", Class: kv.ClassRelease}
+	row := make([]byte, mailEnvelope+40)
+	if err := raw.Update(op, func(tx kv.Txn) error {
+		for i := range mailbox.MaxPageRows {
+			if err := tx.Set([]byte{1, byte(i)}, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		b.Fatal(err)
+	}
+	var least, took time.Duration
+	n := uint64(0)
+	for b.Loop() {
+		b.StopTimer()
+		for range mailbox.MaxPageRows {
+			n++
+			if !ask(b, r, "alice", mail(token[0], n)).Deposit.Accepted {
+				b.Fatal("refused")
+			}
+		}
+		b.StartTimer()
+		begin := time.Now()
+		p := ask(b, r, "bob", lease).Lease
+		ids := make([]mailbox.RowID, len(p.Rows))
+		for i, row := range p.Rows {
+			ids[i] = row.RowID
+		}
+		if len(ids) != mailbox.MaxPageRows || !ask(b, r, "bob", mailbox.Request{AckLease: &mailbox.AckLease{LeaseID: p.LeaseID, RowIDs: ids}}).AckLease.Accepted {
+			b.Fatalf("a page of %d rows", len(ids))
+		}
+		took += time.Since(begin)
+		b.StopTimer()
+		begin = time.Now()
+		err := raw.View(func(rd kv.Reader) error {
+			return rd.Scan(kv.Scan{Prefix: []byte{1}}, func(_, v []byte) error {
+				if len(v) != len(row) {
+					return errors.New("a row is missing")
+				}
+				return nil
+			})
+		})
+		for range 2 {
+			err = errors.Join(err, raw.Update(op, func(tx kv.Txn) error { return tx.Set([]byte{2}, row[:64]) }))
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		least += time.Since(begin)
+		b.StartTimer()
+	}
+	b.ReportMetric(took.Seconds()/least.Seconds(), "times-raw")
+}
+
+// mailRest is how long the store's pool of compaction buffers takes to empty itself.
+const mailRest = 20 * time.Second
+
+// BenchmarkMailMemory fills a relay and reports by how much resident anonymous memory grew, at
+// once and after a rest.
+func BenchmarkMailMemory(b *testing.B) {
+	rss := func() float64 {
+		debug.FreeOSMemory()
+		text, err := os.ReadFile("/proc/self/status")
+		if err != nil {
+			b.Skip("needs Linux")
+		}
+		_, after, _ := strings.Cut(string(text), "RssAnon:")
+		kb, err := strconv.ParseFloat(strings.Fields(after)[0], 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return kb / 1024
+	}
+	for b.Loop() {
+		r, store := openMailRelay(b, b.TempDir())
+		empty := rss()
+		fillMail(b, r, short(65_000))
+		b.ReportMetric(rss()-empty, "MiB-at-once")
+		if !testing.Short() {
+			time.Sleep(mailRest)
+		}
+		b.ReportMetric(rss()-empty, "MiB-above-empty")
+		if err := store.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
