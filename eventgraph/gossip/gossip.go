@@ -21,7 +21,7 @@ type Gossip struct {
 
 	plans     *plans
 	revealed  revealSet
-	inserting inserting
+	stage     *stage
 	fetches   chan struct{} // a token per fetch of ancestors
 	exchanges chan struct{} // a token per exchange of headers and bodies
 	building  chan struct{} // a token per answer that is being made
@@ -61,6 +61,7 @@ func newGossip(cfg Config, store graph) *Gossip {
 		questions: newBudget(maxQuestionBytes),
 		peers:     make(map[p2p.ConnID]*conn),
 	}
+	g.stage = &stage{g: g, puts: make(map[eventgraph.ID]*staged)}
 	for _, c := range commands(cfg.MaxContent, !cfg.NoStatus) {
 		g.commands[c.name] = c
 	}
@@ -196,7 +197,7 @@ func (g *Gossip) committed(a eventgraph.Arrival) {
 		g.broadcast(newArticle(&a.Event, a.Event.ID()), 0, true)
 	case a.Source == eventgraph.SourcePut:
 		id := a.Event.ID()
-		if c := g.inserting.from(id); c != nil {
+		if c := g.stage.from(id); c != nil {
 			c.relay(&a.Event, id, a.Slot)
 		}
 	}

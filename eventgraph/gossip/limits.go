@@ -59,10 +59,12 @@ const (
 	// maxQuestionBytes: 1024 made-up tips are 41 KiB.
 	maxInboxRequests  = 8
 	questionAllowance = 6 << 10
-	// maxConcurrentPuts of one connection are in work at a time, so that a store that
-	// groups commits sees more than one. Each has a goroutine, and may wait for parents
-	// that never come.
+	// maxConcurrentPuts of one connection need more than to be stored, and are in work at a
+	// time. Each has a goroutine, and may wait for parents that never come.
 	maxConcurrentPuts = 8
+	// maxStagedPuts of one connection are in the stage at a time: a few commits' worth. Their
+	// bytes are those of the inbox.
+	maxStagedPuts = 256
 	// maxRelayBytes of events of one source wait for the relay limiter, relayAllowance of
 	// them outside of maxRelayPool.
 	maxRelayBytes  = 1 << 20

@@ -29,6 +29,7 @@ type node struct {
 
 // A faultyGraph is a graph whose Insert may be made to fail or wait.
 type faultyGraph struct {
+	batches atomic.Int64 // of puts, while insert is set
 	*eventgraph.Graph
 	insert atomic.Pointer[func() error]
 }
@@ -40,6 +41,17 @@ func (f *faultyGraph) Insert(ctx context.Context, slot eventgraph.Slot, events [
 		}
 	}
 	return f.Graph.Insert(ctx, slot, events, src)
+}
+
+// InsertValid is hooked for puts only: they come through it, as syncs do.
+func (f *faultyGraph) InsertValid(ctx context.Context, slot eventgraph.Slot, events []eventgraph.Event, src eventgraph.Source) ([]eventgraph.ID, []eventgraph.Refusal, error) {
+	if fn := f.insert.Load(); fn != nil && src == eventgraph.SourcePut {
+		f.batches.Add(1)
+		if err := (*fn)(); err != nil {
+			return nil, nil, err
+		}
+	}
+	return f.Graph.InsertValid(ctx, slot, events, src)
 }
 
 var connIDs atomic.Uint64

@@ -10,19 +10,32 @@ import (
 )
 
 // A putLine works off the puts of one connection. Decisions are made one after the
-// other in order of arrival, by the goroutine of runPuts; storing overlaps, since
-// the store groups commits, except that a put waits for its parents of the same line.
+// other in order of arrival, by the goroutine of runPuts. What can be stored goes to
+// the stage; what needs ancestors first gets a goroutine of its own, and waits there
+// for earlier puts of this line that it rests on.
 type putLine struct {
 	*conn
-	held  holdings      // owner: runPuts
-	slots chan struct{} // one token per put in work
-	errs  chan error    // of the work; the first is enough
-	work  sync.WaitGroup
+	ctx   context.Context // of runPuts
+	held  holdings        // owner: runPuts
+	slots chan struct{}   // one token per put in a goroutine
+	errs  chan error      // of these; the first is enough
+	work  sync.WaitGroup  // these, and the puts of this line in the stage
+
+	doneMu sync.Mutex
+	staged int      // puts in the stage that were not fetched for
+	done   []answer // to be given
+}
+
+// An answer is what became of a put.
+type answer struct {
+	id eventgraph.ID
+	o  outcome
 }
 
 func (c *conn) runPuts(ctx context.Context) error {
 	l := &putLine{conn: c, slots: make(chan struct{}, maxConcurrentPuts), errs: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(ctx)
+	l.ctx = ctx
 	c.in.open(c.g.puts)
 	defer func() {
 		cancel()
@@ -30,6 +43,22 @@ func (c *conn) runPuts(ctx context.Context) error {
 		l.work.Wait()
 	}()
 	for {
+		done, full := l.answers()
+		for _, a := range done {
+			if err := l.answer(ctx, a.id, a.o); err != nil {
+				return err
+			}
+		}
+		if full {
+			select {
+			case <-c.in.more:
+				continue
+			case err := <-l.errs:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
 		p, ok, overflow := c.in.take()
 		for _, id := range overflow {
 			if err := c.answer(ctx, id, outcome{result: eventgraph.NackBusy}); err != nil {
@@ -110,15 +139,18 @@ func (l *putLine) dispatch(ctx context.Context, p put) (kept bool, err error) {
 	}
 }
 
-// start works on p in a goroutine of its own, once there is a token.
+// answers takes what is to be answered. full: the stage has as many puts of this
+// line as it may.
+func (l *putLine) answers() (done []answer, full bool) {
+	l.doneMu.Lock()
+	defer l.doneMu.Unlock()
+	done, l.done = l.done, nil
+	return done, l.staged >= maxStagedPuts
+}
+
+// start stages p, or works on it in a goroutine of its own.
 func (l *putLine) start(ctx context.Context, p put, id eventgraph.ID, slot eventgraph.Slot, grace bool) (kept bool, err error) {
-	select {
-	case l.slots <- struct{}{}:
-	case err := <-l.errs:
-		return false, err
-	case <-ctx.Done():
-		return false, ctx.Err()
-	}
+	l.known.add(id) // whatever becomes of it here, it need not be told them
 	l.flightMu.Lock()
 	before := make([]chan struct{}, 0, 2) // earlier puts of this line that p rests on, or is a copy of
 	for _, need := range append(p.event.Parents[:], id) {
@@ -126,10 +158,21 @@ func (l *putLine) start(ctx context.Context, p put, id eventgraph.ID, slot event
 			before = append(before, done)
 		}
 	}
+	l.flightMu.Unlock()
+	if len(before) == 0 && l.stagePut(ctx, p, id, slot) {
+		return true, nil
+	}
+	select {
+	case l.slots <- struct{}{}:
+	case err := <-l.errs:
+		return false, err
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
 	done := make(chan struct{})
+	l.flightMu.Lock()
 	l.flight[id] = done
 	l.flightMu.Unlock()
-
 	l.work.Go(func() {
 		defer func() {
 			l.flightMu.Lock()
@@ -152,9 +195,6 @@ func (l *putLine) start(ctx context.Context, p put, id eventgraph.ID, slot event
 		if ctx.Err() != nil {
 			return
 		}
-		if o.result.Has() {
-			l.known.add(id)
-		}
 		if err := l.answer(ctx, id, o); err != nil {
 			select {
 			case l.errs <- err:
@@ -165,52 +205,48 @@ func (l *putLine) start(ctx context.Context, p put, id eventgraph.ID, slot event
 	return true, nil
 }
 
+// stagePut stages p if nothing has to be fetched for it.
+func (l *putLine) stagePut(ctx context.Context, p put, id eventgraph.ID, slot eventgraph.Slot) bool {
+	s := &staged{line: l, event: p.event, id: id, slot: slot, finish: func(o outcome) {
+		l.doneMu.Lock()
+		l.staged--
+		l.done = append(l.done, answer{id, o})
+		l.doneMu.Unlock()
+		l.in.done(p)
+		hint(l.in.more)
+	}}
+	l.doneMu.Lock()
+	l.staged++
+	l.doneMu.Unlock()
+	if l.g.stage.add(ctx, s, false) {
+		return true
+	}
+	l.doneMu.Lock()
+	l.staged--
+	l.doneMu.Unlock()
+	return false
+}
+
 // store gets the missing ancestors of a well-formed put, and stores it. It relays
 // what it stored and nothing else (facts page, trap 18).
-func (c *conn) store(ctx context.Context, e eventgraph.Event, id eventgraph.ID, slot eventgraph.Slot, grace bool) outcome {
-	g := c.g
-	missing := c.missing(slot, &e)
-	if len(missing) > 0 && grace {
-		if o, ok := c.storeLate(ctx, e, id, slot); ok {
-			return o
+func (l *putLine) store(ctx context.Context, e eventgraph.Event, id eventgraph.ID, slot eventgraph.Slot, grace bool) outcome {
+	ended := make(chan outcome, 1)
+	s := &staged{line: l, event: e, id: id, slot: slot, finish: func(o outcome) { ended <- o }}
+	if !l.g.stage.add(ctx, s, false) {
+		missing := l.missing(slot, &e)
+		if len(missing) > 0 && grace {
+			if o, ok := l.storeLate(ctx, e, id, slot); ok {
+				return o
+			}
 		}
-	}
-	if len(missing) > 0 {
-		// Perhaps they are being stored just now, from another peer.
-		if err := g.inserting.wait(ctx, missing); err != nil {
-			return outcome{}
+		if len(missing) > 0 {
+			if o := l.fetchParents(ctx, slot, e.Timestamp, missing); o != (outcome{}) || ctx.Err() != nil {
+				return o
+			}
 		}
-		missing = c.missing(slot, &e)
+		l.g.stage.add(ctx, s, true)
 	}
-	if len(missing) > 0 {
-		if o := c.fetchParents(ctx, slot, e.Timestamp, missing); o != (outcome{}) {
-			return o
-		}
-	}
-	release, err := g.inserting.claim(ctx, id, c)
-	if err != nil {
-		return outcome{}
-	}
-	defer release()
-	if g.graph.HasBody(slot, id) {
-		return outcome{result: eventgraph.HasAlready} // lost the race (DS-11)
-	}
-	stored, err := g.graph.Insert(ctx, slot, []eventgraph.Event{e}, eventgraph.SourcePut)
-	o := insertOutcome(err)
-	switch {
-	case err != nil:
-		g.stats.insertErrors.Add(1)
-		if errors.Is(err, eventgraph.ErrNoParent) {
-			g.kick(c.id, slot)
-		}
-	case len(stored) == 0 && g.graph.HasBody(slot, id):
-		o.result = eventgraph.HasAlready
-	case len(stored) == 0:
-		o.result = eventgraph.NackBusy
-	default:
-		g.stats.stored.Add(1) // and committed has relayed it
-	}
-	return o
+	return <-ended // the stage ends all it took
 }
 
 // storeLate handles a put stamped in the first moments of slot that rests on events
@@ -298,71 +334,4 @@ func (h *holdings) wait(now time.Time) time.Duration {
 		return time.Hour
 	}
 	return min(max(h.slot.Time().Sub(now), time.Millisecond), 10*time.Second)
-}
-
-// An inserting set knows which events are being stored at this moment, and from
-// which connection: a copy or a child waits for that short while instead of storing or
-// fetching the same again. Claims are held during one Insert only, never while waiting
-// for a peer.
-type inserting struct {
-	mu  sync.Mutex
-	ids map[eventgraph.ID]claim
-}
-
-type claim struct {
-	done chan struct{}
-	from *conn
-}
-
-// claim waits until nobody stores id, and takes it.
-func (s *inserting) claim(ctx context.Context, id eventgraph.ID, from *conn) (release func(), err error) {
-	for {
-		s.mu.Lock()
-		busy, ok := s.ids[id]
-		if !ok {
-			mine := claim{make(chan struct{}), from}
-			if s.ids == nil {
-				s.ids = make(map[eventgraph.ID]claim)
-			}
-			s.ids[id] = mine
-			s.mu.Unlock()
-			return func() {
-				s.mu.Lock()
-				delete(s.ids, id)
-				s.mu.Unlock()
-				close(mine.done)
-			}, nil
-		}
-		s.mu.Unlock()
-		select {
-		case <-busy.done:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// from is the connection from which id is being stored, or nil.
-func (s *inserting) from(id eventgraph.ID) *conn {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ids[id].from
-}
-
-// wait returns once none of ids is being stored any more.
-func (s *inserting) wait(ctx context.Context, ids []eventgraph.ID) error {
-	for _, id := range ids {
-		s.mu.Lock()
-		busy, ok := s.ids[id]
-		s.mu.Unlock()
-		if !ok {
-			continue
-		}
-		select {
-		case <-busy.done:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
 }

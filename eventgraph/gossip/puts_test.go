@@ -497,20 +497,112 @@ func TestBurstKeepsOrder_DS11(t *testing.T) {
 	})
 }
 
-// Independent puts of one connection are stored side by side.
-func TestPutsOverlap(t *testing.T) {
+// What arrives during one commit goes into the next one together: children with their
+// parents, from whichever connection. Nothing is said or relayed before it is durable
+// (DS-16), and parents go out before their children.
+func TestPutsBatch_DS16(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		n := newNode(t, func(c *Config, _ *node) { c.SkipSync = true; c.Limits.FloodPuts = 1 << 20 })
+		n := newNode(t, func(c *Config, _ *node) { c.SkipSync = true; c.Limits.RelayFree = NoRelayLimit })
 		slow := func() error { time.Sleep(time.Second); return nil }
 		n.store.insert.Store(&slow)
-		p := newPuppet(t, n, p2p.SessionOutbound, true, nil)
-		for i := range 2 * maxConcurrentPuts {
-			p.say(CmdEventPut, EventPut{Event: n.child(fmt.Sprint(i))}.AppendTo(nil))
+		p := newPuppet(t, n, p2p.SessionOutbound, true, inStep)
+		q := newPuppet(t, n, p2p.SessionOutbound, true, inStep)
+		r := newPuppet(t, n, p2p.SessionOutbound, true, inStep)
+		events := chain(100)
+		for i, e := range events {
+			from := p
+			if i%2 == 1 {
+				from = q
+			}
+			from.say(CmdEventPut, EventPut{Event: e}.AppendTo(nil))
+			synctest.Wait()
 		}
+		q.put(events[50]) // a copy, from who did not put it
+		rest(999 * time.Millisecond)
+		if p.answers(events[0].ID()) != nil || len(heard[EventPut](r, CmdEventPut)) > 0 {
+			t.Fatal("told or relayed before the commit")
+		}
+		rest(1100 * time.Millisecond)
+		if got := n.store.batches.Load(); got != 2 {
+			t.Errorf("%d commits", got)
+		}
+		for i, e := range events {
+			from := p
+			if i%2 == 1 {
+				from = q
+			}
+			from.wantAnswer(e, eventgraph.HasInserted)
+		}
+		if got := q.answers(events[50].ID()); len(got) != 1 || got[0] != eventgraph.HasAlready {
+			t.Errorf("the copy is told %v", got)
+		}
+		got := heard[EventPut](r, CmdEventPut)
+		if len(got) != len(events) {
+			t.Fatalf("%d are relayed", len(got))
+		}
+		for i := range got {
+			if got[i].Event.ID() != events[i].ID() {
+				t.Fatalf("the relay %d is out of order", i)
+			}
+		}
+		if back := heard[EventPut](q, CmdEventPut); len(back) != 49 {
+			t.Errorf("%d of the other's 50 events are relayed, one of which it put itself", len(back))
+		}
+	})
+}
+
+// A child that was staged with its parent is Busy when the parent turns out invalid, and
+// only the parent's sender is struck (DS-13, DS-17).
+func TestStagedParentFails_DS13_DS17(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNode(t, synced)
+		slow := func() error { time.Sleep(time.Second); return nil }
+		n.store.insert.Store(&slow)
+		p := newPuppet(t, n, p2p.SessionOutbound, true, inStep)
+		q := newPuppet(t, n, p2p.SessionOutbound, true, inStep)
+		other := n.child("other")
+		bad := n.child("bad")
+		bad.Layer = 2
+		child := testEvent(bad.Timestamp, bad.ID())
+		child.Layer = 3
+		p.put(other) // the commit under way
+		p.put(bad)
+		q.put(child)
+		n.wantStrikes(0)
 		rest(2100 * time.Millisecond)
-		synctest.Wait()
-		if got := n.gossip.Stats().PutsStored; got != 2*maxConcurrentPuts {
-			t.Errorf("%d of %d in two rounds", got, 2*maxConcurrentPuts)
+		p.wantAnswer(other, eventgraph.HasInserted)
+		p.wantAnswer(bad, eventgraph.NackInvalid)
+		q.wantAnswer(child, eventgraph.NackBusy)
+		n.wantStrikes(1)
+		if n.has(bad.ID()) || n.has(child.ID()) {
+			t.Error("stored")
+		}
+	})
+}
+
+// A line that ends while its puts are in the stage, and the storing goroutine with it,
+// holds up nobody else's.
+func TestStageOutlivesALine(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNode(t, synced)
+		slow := func() error { time.Sleep(time.Second); return nil }
+		n.store.insert.Store(&slow)
+		p := newPuppet(t, n, p2p.SessionOutbound, true, inStep)
+		q := newPuppet(t, n, p2p.SessionOutbound, true, inStep)
+		events := chain(3)
+		p.put(events[0])
+		p.put(events[1])
+		q.put(events[2])
+		p.Close(errors.New("gone"))
+		rest(2100 * time.Millisecond)
+		q.wantAnswer(events[2], eventgraph.HasInserted)
+		if got := n.gossip.Stats().PutsStored; got != 1 {
+			t.Errorf("%d puts are answered", got)
+		}
+		n.gossip.stage.mu.Lock()
+		defer n.gossip.stage.mu.Unlock()
+		if s := n.gossip.stage; s.running || len(s.puts)+len(s.queue) > 0 {
+			t.Error("the stage is not empty")
 		}
 	})
 }
@@ -523,12 +615,12 @@ func TestInboxBound(t *testing.T) {
 		block := func() error { <-gate; return nil }
 		n.store.insert.Store(&block)
 		p := newPuppet(t, n, p2p.SessionOutbound, true, inStep)
-		room := maxInboxPuts + maxConcurrentPuts + 1
+		room := maxInboxPuts + maxStagedPuts
 		var last eventgraph.Event
 		for i := range room {
 			last = n.child(fmt.Sprint(i))
 			p.say(CmdEventPut, EventPut{Event: last}.AppendTo(nil))
-			if i == maxConcurrentPuts {
+			if i == maxStagedPuts-1 {
 				synctest.Wait()
 			}
 		}
