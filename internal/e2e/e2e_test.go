@@ -186,6 +186,9 @@ type status struct {
 	P2P    struct {
 		Connected int `json:"connected"`
 	} `json:"p2p"`
+	Graph struct {
+		Events int `json:"events"`
+	} `json:"graph"`
 }
 
 func (n *node) waitStatus(t *testing.T, ok func(status) bool) {

@@ -196,7 +196,8 @@ const (
 
 // TestHostilePeers holds a hundred connections to a running daemon in every way at
 // once, or in the ways that HEARSAY_ATTACK names (a part of a name, or "each") a hundred
-// times each, while two people go on talking through it.
+// times each, while two people go on talking through it. With HEARSAY_LATE a third
+// one comes meanwhile, who needs the history.
 func TestHostilePeers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")
@@ -262,6 +263,13 @@ func hostile(t *testing.T, bin, scheme string, ways []stall, long time.Duration)
 		pair.chat(t)
 	}
 	peak = max(peak, d.rss(t))
+	if os.Getenv("HEARSAY_LATE") != "" { // and somebody who comes now is served
+		start := time.Now()
+		late := spawn(t, bin, scheme, false, []string{d.url()}, "")
+		late.waitStatus(t, func(s status) bool { return s.Synced && s.Graph.Events >= 4200 })
+		t.Logf("a node that came under attack has everything after %v", time.Since(start))
+		peak = max(peak, d.rss(t))
+	}
 	t.Logf("RssAnon %d KiB, +%d KiB under attack; %d refused; files %d to %d; slowest of %d words %v, mean %v",
 		before>>10, (peak-before)>>10, refused, files, d.fds(t), pair.n, pair.slow, pair.totals/time.Duration(pair.n))
 	if peak-before > rssBound {
