@@ -112,6 +112,36 @@ func (l *ArrivalLog) Read(from arrival.Seq, limit int) (page []Arrival, next arr
 	return page, next, nil
 }
 
+// Last implements Log.
+func (l *ArrivalLog) Last() (arrival.Seq, error) {
+	rows, err := l.cfg.Log.Read(0, true, 1)
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	return rows[0].Seq, nil
+}
+
+// Find implements Log: an event's id has 32 bytes, the others have 16.
+func (l *ArrivalLog) Find(id string) (at arrival.Seq, ok bool, err error) {
+	raw, err := hex.DecodeString(id)
+	if err != nil {
+		return 0, false, nil //nolint:nilerr // what is no id names nothing
+	}
+	var row arrival.Row
+	switch len(raw) {
+	case len(eventgraph.ID{}):
+		row, err = l.cfg.Log.ByEvent(eventgraph.ID(raw))
+	case len(arrival.ID{}):
+		row, err = l.cfg.Log.ByID(arrival.ID(raw))
+	default:
+		return 0, false, nil
+	}
+	if errors.Is(err, arrival.ErrNotFound) {
+		return 0, false, nil
+	}
+	return row.Seq, err == nil, err
+}
+
 // message finds the text of a row; ok is false where it is gone.
 func (l *ArrivalLog) message(row *arrival.Row) (a Arrival, ok bool, err error) {
 	a = Arrival{Seq: row.Seq, Came: row.Time(), Own: row.Kind == arrival.Own}

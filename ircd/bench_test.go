@@ -60,7 +60,7 @@ func BenchmarkDeliver(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		seq++
-		s.handle(b.Context(), evArrival{0, incoming{seq: seq, kind: 1, name: "#dev", nick: "rob", text: "some words", time: time.Now(), arrived: time.Now(), logical: "id"}})
+		s.handle(b.Context(), evArrival{0, incoming{seq: seq, kind: 1, name: "#dev", nick: "rob", lines: []string{"some words"}, time: time.Now(), arrived: time.Now(), logical: "id"}})
 		for _, c := range all {
 			c.queue.mu.Lock()
 			c.queue.buf = c.queue.buf[:0]

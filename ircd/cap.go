@@ -25,6 +25,7 @@ const (
 	capAwayNotify                         // AWAY of other local clients
 	capSASL                               // AUTHENTICATE
 	capSetname                            // SETNAME of other local clients
+	capChathistory                        // no history unasked; CHATHISTORY brings it
 )
 
 // capNames are the capabilities by name, with their values for clients that know CAP
@@ -33,6 +34,7 @@ var capNames = []capName{
 	{name: "away-notify", cap: capAwayNotify},
 	{name: "batch", cap: capBatch},
 	{name: "cap-notify", cap: capCapNotify},
+	{name: "draft/chathistory", cap: capChathistory},
 	{name: "echo-message", cap: capEchoMessage},
 	{name: "labeled-response", cap: capLabeledResponse},
 	{name: "message-tags", cap: capMessageTags},

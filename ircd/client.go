@@ -21,11 +21,12 @@ const (
 // A client is one connection. Its upper fields are shared between the connection's
 // goroutines and never change; the loop owns the rest.
 type client struct {
-	conn   net.Conn
-	secure bool // TLS
-	queue  sendQueue
-	resume chan job      // the loop's answer to evLine and to the event of a job
-	read   chan struct{} // closed when the reader has ended
+	conn    net.Conn
+	secure  bool // TLS
+	queue   sendQueue
+	resume  chan job      // the loop's answer to evLine and to the event of a job
+	drained chan struct{} // has a value when the queue fell below lowWater
+	read    chan struct{} // closed when the reader has ended
 
 	serial uint64 // names the connection, in entries of the log
 	open   bool   // in s.clients
@@ -69,6 +70,7 @@ func newClient(conn net.Conn, secure bool, limit int) *client {
 		secure:    secure,
 		queue:     sendQueue{wake: make(chan struct{}, 1), limit: limit},
 		resume:    make(chan job, 1),
+		drained:   make(chan struct{}, 1),
 		read:      make(chan struct{}),
 		joined:    map[*conversation]bool{},
 		connected: now,

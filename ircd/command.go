@@ -23,6 +23,7 @@ var commands = map[string]command{
 	"AUTHENTICATE": {handler: cmdAuthenticate, minParams: 1, anytime: true},
 	"AWAY":         {handler: cmdAway},
 	"CAP":          {handler: cmdCap, minParams: 1, anytime: true},
+	"CHATHISTORY":  {handler: cmdChathistory},
 	"CONNECT":      {handler: cmdOperOnly, minParams: 1},
 	"DIE":          {handler: cmdOperOnly},
 	"HELP":         {handler: cmdHelp},

@@ -106,6 +106,10 @@ func (s *Server) write(c *client) {
 				return
 			}
 			if c.queue.written(len(chunk)) {
+				select {
+				case c.drained <- struct{}{}:
+				default:
+				}
 				s.post(evDrained{c})
 			}
 			continue

@@ -26,6 +26,7 @@ type conversation struct {
 	base    int         // index of log[0] since the beginning
 	bytes   int         // of log and speakers, roughly
 	lastSeq arrival.Seq // of the newest arrival, shown or not
+	index   []mark      // of all messages, in order of arrival; see index.go
 	rescan  bool        // the log is being built again with a new key
 	held    []entry     // said here before the log was complete
 
@@ -43,13 +44,15 @@ type member struct {
 
 // An entry is one message in a log. Its lines are fit to be sent.
 type entry struct {
-	id      string // msgid
-	command string // PRIVMSG, or NOTICE for one that was said here
-	nick    string // clean; "" in a contact's conversation
+	id      string      // msgid
+	seq     arrival.Seq // its place in the Log; 0: not known yet
+	command string      // PRIVMSG, or NOTICE for one that was said here
+	nick    string      // clean; "" in a contact's conversation
 	lines   []string
 	time    time.Time // shown
 	arrived time.Time
 	mine    bool   // said by us, on this connection, another, or (contacts) another device
+	asked   bool   // for by CHATHISTORY
 	from    uint64 // serial of the connection that said it, 0: none of these
 
 	tags map[string]string // client-only tags, while it is shown for the first time
@@ -131,6 +134,7 @@ func (s *Server) quietest() (q *conversation) {
 
 func (s *Server) forget(cv *conversation) {
 	s.logBytes -= cv.bytes
+	s.marks -= len(cv.index)
 	delete(s.convs, cv.folded)
 }
 
@@ -227,6 +231,8 @@ func (s *Server) speak(cv *conversation, nick string, at time.Time, mine bool) {
 func (s *Server) reset(cv *conversation) {
 	s.charge(cv, -cv.bytes)
 	cv.base = cv.end()
+	s.marks -= len(cv.index)
+	cv.index = nil
 	cv.log, cv.lastSeq, cv.speakers, cv.rescan = nil, 0, map[string]speaker{}, true
 	for _, m := range cv.members {
 		m.waiting = true

@@ -17,6 +17,9 @@ func (s *Server) arrive(in incoming) {
 		return // a key that is gone since, or a log that has it
 	}
 	cv.lastSeq = in.seq
+	if len(in.lines) > 0 {
+		s.note(cv, mark{in.seq, in.time.UnixMilli()})
+	}
 	if in.own {
 		if s.own[in.logical] { // shown when it was accepted
 			s.settle(cv, in.logical)
@@ -68,20 +71,22 @@ func (s *Server) underWay(ticket int) bool {
 
 // record appends an arrival to its conversation.
 func (s *Server) record(cv *conversation, in incoming) {
-	lines, cut := privmsg.Lines(in.text)
-	if cut {
-		lines = append(lines, "[…]")
-	}
-	e := entry{
-		id: in.logical, command: "PRIVMSG", lines: lines, time: in.time, arrived: in.arrived, mine: in.own || in.mine,
-	}
-	if cv.isChannel() {
-		e.nick = privmsg.CleanNick(in.nick)
-	}
+	e := in.entry()
 	if in.own {
 		s.remember(in.logical)
 	}
 	s.add(cv, e)
+}
+
+// entry is an arrival as it is shown.
+func (in *incoming) entry() entry {
+	e := entry{
+		id: in.logical, seq: in.seq, command: "PRIVMSG", lines: in.lines, time: in.time, arrived: in.arrived, mine: in.own || in.mine,
+	}
+	if in.kind != privmsg.Contact {
+		e.nick = privmsg.CleanNick(in.nick)
+	}
+	return e
 }
 
 // remember notes that an own message was shown.
@@ -116,7 +121,7 @@ func (s *Server) lines(c *client, cv *conversation, e *entry) []line {
 		source = s.source(e.nick, e.mine)
 	case !e.mine:
 		source, target = cv.name+"!"+remoteUser+"@"+remoteHost, c.nick
-	case e.from == c.serial || c.caps.has(capSelfMessage) || c.caps.has(capEchoMessage):
+	case e.from == c.serial || e.asked || c.caps.has(capSelfMessage) || c.caps.has(capEchoMessage):
 		source = c.prefix() // what we wrote to a contact, from another client or device
 	default:
 		return nil // a client that does not expect it would take it for a message to itself

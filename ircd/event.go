@@ -2,6 +2,8 @@ package ircd
 
 import (
 	"time"
+
+	"hearsay/internal/arrival"
 )
 
 // An event is something the loop handles: the closed set of this file. What a
@@ -27,6 +29,11 @@ type (
 	evArrival struct {
 		feed int // generation of the feed; older ones are ignored
 		incoming
+	}
+	// evRead: the feed has handed over everything up to at.
+	evRead struct {
+		feed int
+		at   arrival.Seq
 	}
 	// evCaughtUp: the feed has delivered everything that was stored when it began.
 	evCaughtUp struct{ feed int }
@@ -67,6 +74,7 @@ func (evLine) event()     {}
 func (evGone) event()     {}
 func (evDrained) event()  {}
 func (evArrival) event()  {}
+func (evRead) event()     {}
 func (evCaughtUp) event() {}
 func (evAccepted) event() {}
 func (evPassword) event() {}

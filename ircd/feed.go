@@ -13,10 +13,10 @@ import (
 type incoming struct {
 	seq     arrival.Seq
 	kind    privmsg.Kind
-	name    string // channel as the sender spelt it, or the configured spelling
-	nick    string // raw
-	text    string // raw
-	mine    bool   // a direct message that we wrote
+	name    string   // channel as the sender spelt it, or the configured spelling
+	nick    string   // raw
+	lines   []string // of the text, fit to be sent; none: there is nothing to show
+	mine    bool     // a direct message that we wrote
 	time    time.Time
 	arrived time.Time
 	own     bool   // made by this node
@@ -37,6 +37,7 @@ func (s *Server) startFeed(ctx context.Context, fail context.CancelCauseFunc) {
 		s.feedStop()
 	}
 	s.feed++
+	s.feedAt = 0
 	ctx, s.feedStop = context.WithCancel(ctx)
 	s.failFeed = fail
 	f := feed{s: s, gen: s.feed, ring: s.ring}
@@ -85,6 +86,9 @@ func (f *feed) run(ctx context.Context) error {
 		}
 		if next != from {
 			from = next
+			if !f.s.post(evRead{f.gen, from}) {
+				return nil
+			}
 			continue
 		}
 		if complete && !caughtUp {
@@ -105,7 +109,7 @@ func (f *feed) run(ctx context.Context) error {
 func (f *feed) open(a *Arrival) (incoming, bool) {
 	in := incoming{seq: a.Seq, own: a.Own, logical: a.ID, time: a.Time, arrived: a.Came}
 	if m := a.Message; m != nil {
-		in.kind, in.name, in.nick, in.text = m.to.Kind, m.to.Name, m.nick, m.text
+		in.kind, in.name, in.nick, in.lines = m.to.Kind, m.to.Name, m.nick, textLines(m.text)
 		in.mine = in.kind == privmsg.Contact
 		return in, true
 	}
@@ -120,6 +124,15 @@ func (f *feed) open(a *Arrival) (incoming, bool) {
 	if o.Kind != privmsg.Public && !a.Event.IsNull() && !f.replays.First(o.Nonce, a.Event) { // T24
 		return in, false
 	}
-	in.kind, in.name, in.nick, in.text, in.mine = o.Kind, o.Name, o.Nick, o.Text, o.Mine
+	in.kind, in.name, in.nick, in.lines, in.mine = o.Kind, o.Name, o.Nick, textLines(o.Text), o.Mine
 	return in, true
+}
+
+// textLines are the lines of a message as they are shown.
+func textLines(text string) []string {
+	lines, cut := privmsg.Lines(text)
+	if cut {
+		lines = append(lines, "[…]")
+	}
+	return lines
 }

@@ -74,6 +74,25 @@ func (g *fakeGraph) reads() int {
 	return g.read
 }
 
+func (g *fakeGraph) Last() (arrival.Seq, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.pruned == len(g.arrivals) {
+		return 0, nil
+	}
+	return arrival.Seq(len(g.arrivals)), nil
+}
+
+func (g *fakeGraph) Find(id string) (arrival.Seq, bool, error) {
+	page, _, err := g.Read(0, 1<<30)
+	for _, a := range page {
+		if a.ID == id {
+			return a.Seq, true, nil
+		}
+	}
+	return 0, false, err
+}
+
 func (g *fakeGraph) Complete() bool { return true }
 
 func (g *fakeGraph) insert(content []byte, src eventgraph.Source, at time.Time) eventgraph.Event {

@@ -23,6 +23,7 @@ var helpTopics = map[string][]string{
 	"AUTHENTICATE": {"AUTHENTICATE PLAIN", "Gives the daemon's password by SASL; clients do it by themselves."},
 	"AWAY":         {"AWAY [:text]", "Marks you as away, or back. Only clients of this node see it."},
 	"CAP":          {"CAP LS|LIST|REQ|END", "Negotiates capabilities; clients do it by themselves."},
+	"CHATHISTORY":  {"CHATHISTORY LATEST|BEFORE|AFTER|AROUND|BETWEEN|TARGETS …", "Asks for earlier messages; clients with draft/chathistory do it by themselves."},
 	"CONNECT":      {"CONNECT", "Not available: there are no operators here."},
 	"DIE":          {"DIE", "Not available: there are no operators here."},
 	"HELP":         {"HELP [subject]", "This."},

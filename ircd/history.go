@@ -42,7 +42,7 @@ func (s *Server) placeLate(c *client, cv *conversation, m *member) {
 func (s *Server) place(c *client, cv *conversation, m *member, live int) {
 	m.waiting, m.live = false, live
 	m.next = m.live
-	if !c.caps.has(capNoHistory) {
+	if !c.caps.has(capNoHistory | capChathistory) {
 		horizon := s.cfg.Now().Add(-s.cfg.HistoryAge)
 		for m.next > cv.base && m.live-m.next < s.cfg.HistoryLines && !cv.log[m.next-1-cv.base].arrived.Before(horizon) {
 			m.next--

@@ -55,6 +55,13 @@ const (
 	maxSpeakers = 512
 	// maxEntries bounds the messages in one conversation's log.
 	maxEntries = 1000
+	// maxChathistory bounds the messages, or targets, of one CHATHISTORY.
+	maxChathistory = 500
+	// maxMarks bounds the places of messages that are known without reading them, in
+	// all conversations together: 16 bytes each.
+	maxMarks = 1 << 19
+	// readerWait is how long a CHATHISTORY waits for stored messages to be read.
+	readerWait = 10 * time.Second
 	// maxOwn bounds the ids of own messages that are remembered, so that a later
 	// generation is not shown again.
 	maxOwn = 1 << 16

@@ -71,7 +71,7 @@ func TestReloadRemovesSecret(t *testing.T) {
 		}
 		wantPart(t, a.do("JOIN #secret"), " JOIN #secret")
 		wantPart(t, a.do("PRIVMSG #secret :x"), "[NO_KEY]")
-		wantPart(t, a.do("PRIVMSG Bob :x"), ":irc.hearsay 401 alice Bob :No such nick/channel")
+		wantPart(t, a.do("PRIVMSG Bob :x"), ":irc.hearsay 401 alice Bob :No such nick/channel; to write to somebody in private, /msg *status CONTACTS")
 		h.graph.hear(seal(t, bobs, "us", "", "nobody can read this"))
 		h.graph.hear(seal(t, bobs, "#secret", "rob", "nor this"))
 		want(t, a.got())

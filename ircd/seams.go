@@ -17,6 +17,11 @@ type Log interface {
 	// not all of which are messages any more; next is where to go on, and from itself
 	// where there was nothing.
 	Read(from arrival.Seq, limit int) (page []Arrival, next arrival.Seq, err error)
+	// Last is the place of the newest row, 0 where there is none: Read has gone that far
+	// when everything that was accepted or had come before this call was looked at.
+	Last() (arrival.Seq, error)
+	// Find is the place of a message by its Arrival.ID; ok is false where it has none.
+	Find(id string) (at arrival.Seq, ok bool, err error)
 	// Changed returns a channel that is closed when, after this call, Read may have
 	// more or Complete may have changed.
 	Changed() <-chan struct{}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"hearsay/internal/arrival"
 	"hearsay/internal/privmsg"
 	"hearsay/outbound"
 )
@@ -68,7 +69,10 @@ type state struct {
 	feed     int // generation of the feed
 	feedStop context.CancelFunc
 	failFeed context.CancelCauseFunc
-	caughtUp bool // the first feed has caught up
+	caughtUp bool        // the first feed has caught up
+	feedAt   arrival.Seq // the feed has handed over everything up to here
+	readers  []waiter    // requests that wait for the feed to get somewhere
+	marks    int         // in all conversations' indexes
 
 	batch     int // the newest batch reference
 	mostUsers int // registered at once
@@ -227,6 +231,10 @@ func (s *Server) handle(ctx context.Context, ev event) {
 	case evArrival:
 		if ev.feed == s.feed {
 			s.arrive(ev.incoming)
+		}
+	case evRead:
+		if ev.feed == s.feed {
+			s.readTo(ev.at)
 		}
 	case evCaughtUp:
 		if ev.feed == s.feed {
