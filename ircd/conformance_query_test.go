@@ -177,9 +177,9 @@ func TestConformanceServerQueries(t *testing.T) {
 				":irc.hearsay 266 a 2 2 :Current users of this node 2, max 2")
 		}},
 		{"Modern STATS", "u is the uptime, everything ends", nil, func(h *harness) {
-			c := h.register("a")
+			h.register("a")
 			time.Sleep(26*time.Hour + 3*time.Minute + 4*time.Second)
-			c = h.register("b")
+			c := h.register("b")
 			want(h.t, c.do("STATS u"), ":irc.hearsay 242 b :Server Up 1 days 2:03:04", ":irc.hearsay 219 b u :End of STATS report")
 			want(h.t, c.do("STATS l"), ":irc.hearsay 219 b l :End of STATS report")
 			want(h.t, c.do("STATS"), ":irc.hearsay 219 b * :End of STATS report")

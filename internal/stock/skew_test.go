@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -126,11 +127,11 @@ func TestMinutesOfSkew_DS19(t *testing.T) {
 			mine = append(mine, startOurs(t, n, oursConfig{name: name, peers: slices.Clone(urls), skew: skew}))
 			urls = append(urls, addr(name))
 		}
-		told := 0
+		var told atomic.Int64 // observers are called from each connection's reader
 		ahead := mine[1]
 		ahead.graph.ObserveReceipts(func(r eventgraph.Receipt) {
 			if r.Result == eventgraph.NackInvalid {
-				told++
+				told.Add(1)
 			}
 		})
 		time.Sleep(20 * time.Minute)
@@ -166,8 +167,8 @@ func TestMinutesOfSkew_DS19(t *testing.T) {
 				t.Errorf("%s banned somebody", o.name)
 			}
 		}
-		t.Logf("events by author %v, %d strikes counted, %d told", authors, counted, told)
-		if counted == 0 || told == 0 || slices.Min(authors[:]) < 50 {
+		t.Logf("events by author %v, %d strikes counted, %d told", authors, counted, told.Load())
+		if counted == 0 || told.Load() == 0 || slices.Min(authors[:]) < 50 {
 			t.Error("strikes are neither counted nor told, or nobody spoke")
 		}
 	})
