@@ -47,7 +47,7 @@ func noticeText(n outbound.Notice) string {
 		return kept + "the queue was restored from a backup, and what was sent since would go out again; " +
 			`"hearsay queue release" sends it, "hearsay queue purge" drops it`
 	case outbound.ReasonNotSynced:
-		return kept + "this node is still getting the recent history"
+		return kept + "this node has no peer yet, or is still getting the recent history from one"
 	case outbound.ReasonConnections:
 		return fmt.Sprintf("%sconnected to %d of %d peers", kept, n.Have, n.Want)
 	case outbound.ReasonNoAck:
