@@ -534,10 +534,23 @@ func TestTextIsNeverPrinted(t *testing.T) {
 	entry := Entry{Position: 1, Payload: Payload(secret)}
 	rec := &Record{Entry: entry, Active: &gen}
 	for _, v := range []any{
-		Payload(secret), Draft{Payload: Payload(secret)}, entry, &entry, []Entry{entry}, gen, &gen, rec,
-		Materialise{entry}, PutGeneration{Entry: entry, Generation: gen}, Insert{1, &gen}, Send{Generation: &gen},
-		Materialised{Event: ev, Blob: []byte(secret)}, Loaded{Record: rec}, Failed{Record: rec},
-		ConnID(0x5ec4e7), Item{}, Summary{}, HeadStatus{}, Notice{},
+		Payload(secret),
+		Draft{Payload: Payload(secret)},
+		entry, &entry,
+		[]Entry{entry},
+		gen, &gen, rec,
+		Materialise{entry},
+		PutGeneration{Entry: entry, Generation: gen},
+		Insert{1, &gen},
+		Send{Generation: &gen},
+		Materialised{Event: ev, Blob: []byte(secret)},
+		Loaded{Record: rec},
+		Failed{Record: rec},
+		ConnID(0x5ec4e7),
+		Item{},
+		Summary{},
+		HeadStatus{},
+		Notice{},
 	} {
 		var out strings.Builder
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%X", "%o", "%c", "%U"} {

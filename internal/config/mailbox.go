@@ -3,6 +3,7 @@ package config
 import (
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,11 +51,8 @@ type RelayLimits struct {
 // readMailbox reads the mailbox keys of the schema.
 func (d *decoder) readMailbox(s *section, m *Mailbox) {
 	*m = Mailbox{Interval: time.Minute}
-	for _, name := range []string{"relays", "interval", "allow_direct"} {
-		if s.has(name) {
-			d.warnf(s.tab.line, s.path, "has no effect in this version: mail is not collected yet")
-			break
-		}
+	if slices.ContainsFunc([]string{"relays", "interval", "allow_direct"}, s.has) {
+		d.warnf(s.tab.line, s.path, "has no effect in this version: mail is not collected yet")
 	}
 	m.Relays = d.readMailboxURLs(s, "relays")
 	s.duration("interval", &m.Interval, time.Second, 24*time.Hour)

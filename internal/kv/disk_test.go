@@ -156,7 +156,7 @@ func init() {
 			return err
 		}
 		n := 0
-		for class := kv.ClassGossip; class < kv.ClassRelease; class++ {
+		for class := range kv.ClassRelease {
 			for {
 				err := db.Update(kv.Op{Name: "x", Class: class}, func(tx kv.Txn) error {
 					n++

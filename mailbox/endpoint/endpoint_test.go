@@ -325,7 +325,7 @@ func TestPoison(t *testing.T) {
 	w.must(w.collect(w.bob))
 	token := TokenAt(w.bob.contact.Pair, w.bob.contact.Mine, w.clock.t)
 	for i := range 130 {
-		env := (&mailbox.Envelope{Kind: 1, Token: token, Body: []byte(fmt.Sprint("poison", i))}).AppendTo(nil)
+		env := (&mailbox.Envelope{Kind: 1, Token: token, Body: fmt.Append(nil, "poison", i)}).AppendTo(nil)
 		resp, err := w.relay.Handle([]byte("mallory"), mailbox.Request{Deposit: &mailbox.Deposit{Envelope: env}})
 		if err != nil || !resp.Deposit.Accepted {
 			t.Fatal("mallory was refused")
