@@ -53,7 +53,7 @@ func newDemo() *cobra.Command {
 			if script && !cmd.Flags().Changed("irc-port") {
 				port = 0
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) // its window may be closed
 			defer stop()
 			context.AfterFunc(ctx, stop)
 			if script {
@@ -339,7 +339,7 @@ func (t *teller) queue(ctx context.Context, node int, d *daemon) error {
 func (t *teller) peers(ctx context.Context, node int, d *daemon) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	last := -1
+	last := 0
 	for {
 		if n := len(d.node.Peers()); n != last {
 			last = n
