@@ -80,7 +80,8 @@ func (c *conn) compare(ctx context.Context, slot eventgraph.Slot) (verdict, erro
 		return slices.DeleteFunc(slices.Clone(ids), func(id eventgraph.ID) bool { return have(slot, id) })
 	}
 	lack := lacking()
-	if tips.Count() >= MaxTipRepTips {
+	capped := tips.Count() >= MaxTipRepTips
+	if capped {
 		lack = nil // there may be more than it could list
 	} else if len(lack) == 0 {
 		return verdictMatched, nil
@@ -98,8 +99,13 @@ func (c *conn) compare(ctx context.Context, slot eventgraph.Slot) (verdict, erro
 	p := &puller{conn: c, slot: slot, tips: lack, only: g.headersOnly(slot), seen: make(map[eventgraph.ID]*eventgraph.Header)}
 	err = p.pull(ctx)
 	rest := lacking()
-	if ctx.Err() == nil && err == nil && len(rest) > 0 && !p.only {
+	if ctx.Err() == nil && err == nil && p.doubt && (capped || len(rest) > 0) {
 		// Headers did not lead there: a slot with more tips than a request can name.
+		g.stats.walks.Add(1)
+		err = p.walk(ctx)
+		rest = lacking()
+	}
+	if ctx.Err() == nil && err == nil && len(rest) > 0 && !p.only {
 		err = c.fetchAncestry(ctx, slot, shown, rest, eventgraph.SourceSync)
 		rest = lacking()
 	}
@@ -108,7 +114,7 @@ func (c *conn) compare(ctx context.Context, slot eventgraph.Slot) (verdict, erro
 		return verdictNone, ctx.Err()
 	case errors.Is(err, errForeign):
 		return verdictForeign, nil
-	case len(rest) == 0:
+	case len(rest) == 0 && (err == nil || !capped): // what is listed is all there is, unless capped
 		return verdictMatched, nil
 	case errors.Is(err, errTurn):
 		return verdictLater, nil

@@ -36,7 +36,8 @@ type conn struct {
 	in          *inbox
 	out         *outbox
 	relays      *relayQueue
-	relayMu     sync.Mutex // orders relays; guards the two below
+	walked      map[eventgraph.Slot]walked // owner: runCompare
+	relayMu     sync.Mutex                 // orders relays; guards the two below
 	limiter     limiter
 	relaying    bool // runRelays has one in hand or in the queue: others wait behind it
 	known       knownSet
@@ -58,6 +59,7 @@ func (g *Gossip) newConn(p peer) *conn {
 		relays:      newRelayQueue(l.RelayQueue),
 		flight:      make(map[eventgraph.ID]chan struct{}),
 		fetchTurn:   make(chan struct{}, 1),
+		walked:      make(map[eventgraph.Slot]walked),
 		limiter:     limiter{free: l.RelayFree, step: l.RelayStep, span: l.RelaySpan},
 		flood:       window{limit: l.FloodPuts, span: l.FloodSpan},
 		staticFlood: window{limit: l.FloodPuts, span: l.FloodSpan},
@@ -102,8 +104,8 @@ func (c *conn) Handle(name string, payload []byte) error {
 	case eventgraph.Status:
 		c.tell()
 		c.status(m)
-	case HeaderPut, RangeRep:
-		// Reserved, and never asked for.
+	case HeaderPut:
+		// Reserved.
 	default:
 		if !c.requests.push(request{name, payload}) {
 			c.g.stats.droppedRequests.Add(1)

@@ -53,7 +53,7 @@ func commands(maxContent int, statuses bool) []command {
 		{name: CmdTipReq, isRequest: true, max: maxSmall, skip: maxRequest},
 		{name: CmdTipRep, isReply: true, reply: replyTips, skip: maxSkip, tooMany: costIgnore},
 		{name: CmdRangeReq, isRequest: true, max: maxSmall, skip: maxRequest},
-		{name: CmdRangeRep, skip: maxSkip},
+		{name: CmdRangeRep, isReply: true, reply: replyRange, skip: maxSkip, tooMany: costIgnore},
 	}
 	if statuses {
 		list = append(list, command{name: CmdEventPutStatus, max: maxStatus, malformed: costWarn})

@@ -130,6 +130,10 @@ const (
 	maxPending = 2 * MaxHeaderRepHeaders
 	// maxUnserved headers whose bodies did not come: beyond it the peer is given up.
 	maxUnserved = maxPending + MaxHeaderRepHeaders
+	// maxRangePages of one walk over a slot in time order: more than any slot of this
+	// network fills. maxWalked slots of a peer have a mark where the next walk begins.
+	maxRangePages = 8192
+	maxWalked     = 64
 	// maxPages of headers: a peer cannot keep one exchange going for ever.
 	maxPages = 1024
 	// maxRefused events that our own rules refuse, before the exchange is given up.

@@ -49,6 +49,7 @@ type puller struct {
 	pending []headed                             // of seen: not yet asked for
 	shown   time.Time                            // when the peer showed the first of pending
 	only    bool                                 // headers only
+	doubt   bool                                 // the last page was full, and all of it known: there may be more
 	refused int
 }
 
@@ -81,6 +82,7 @@ func (p *puller) pull(ctx context.Context) error {
 		}
 		p.g.plans.progress(p.id, p.slot)
 		last := len(page) < MaxHeaderRepHeaders || len(fresh) == 0
+		p.doubt = last && len(page) >= MaxHeaderRepHeaders
 		if p.only {
 			if err := p.storeHeaders(fresh); err != nil || last {
 				return err
@@ -108,7 +110,8 @@ func (p *puller) pull(ctx context.Context) error {
 }
 
 // own is what the peer need not send: our tips, and the frontier of the headers that
-// came in this exchange.
+// came in this exchange. Where these are too many the highest ones are named: most of
+// the slot lies below them.
 func (p *puller) own() (eventgraph.Tips, error) {
 	own, err := p.g.graph.Tips(p.slot)
 	if err != nil {
@@ -125,7 +128,19 @@ func (p *puller) own() (eventgraph.Tips, error) {
 			own[h.Layer] = append(own[h.Layer], id)
 		}
 	}
-	return own.Cap(MaxHeaderReqTips), nil
+	return highest(own, MaxHeaderReqTips), nil
+}
+
+// highest returns at most n of the tips, upper layers first.
+func highest(tips eventgraph.Tips, n int) eventgraph.Tips {
+	top := eventgraph.Tips{}
+	for _, l := range slices.Backward(sortedLayers(tips)) {
+		ids := tips[l][:min(n, len(tips[l]))]
+		if n -= len(ids); len(ids) > 0 {
+			top[l] = ids
+		}
+	}
+	return top
 }
 
 // sift returns the headers of a page that are new, in (layer, id) order, after

@@ -20,6 +20,7 @@ const (
 	replyTips replyKind = iota
 	replyHeaders
 	replyEvents
+	replyRange
 	replyKinds
 )
 

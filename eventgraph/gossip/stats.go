@@ -22,6 +22,7 @@ type Stats struct {
 	StatusesSent, StatusesReceived, StatusesBad                       int64
 	Strikes, StruckOut, FloodBans, Unrevealed                         int64
 	Served, Skipped, RequestsDropped, Comparisons, Pulls, PullsFailed int64
+	Walks                                                             int64
 	EventsSynced, FetchFailures, InsertErrors, Strays, StaticAdded    int64
 }
 
@@ -34,6 +35,7 @@ type counters struct {
 	statusesOut, statusesIn, badStatuses                              atomic.Int64
 	strikes, struckOut, floodBans, unrevealed                         atomic.Int64
 	served, skipped, droppedRequests, comparisons, pulls, failedPulls atomic.Int64
+	walks                                                             atomic.Int64
 	synced, fetchFailures, insertErrors, strays, staticAdded          atomic.Int64
 }
 
@@ -57,7 +59,7 @@ func (g *Gossip) Stats() Stats {
 		StatusesSent: n.statusesOut.Load(), StatusesReceived: n.statusesIn.Load(), StatusesBad: n.badStatuses.Load(),
 		Strikes: n.strikes.Load(), StruckOut: n.struckOut.Load(), FloodBans: n.floodBans.Load(), Unrevealed: n.unrevealed.Load(),
 		Served: n.served.Load(), Skipped: n.skipped.Load(), RequestsDropped: n.droppedRequests.Load(), Comparisons: n.comparisons.Load(),
-		Pulls: n.pulls.Load(), PullsFailed: n.failedPulls.Load(),
+		Pulls: n.pulls.Load(), Walks: n.walks.Load(), PullsFailed: n.failedPulls.Load(),
 		EventsSynced: n.synced.Load(), FetchFailures: n.fetchFailures.Load(), InsertErrors: n.insertErrors.Load(),
 		Strays: n.strays.Load(), StaticAdded: n.staticAdded.Load(),
 	}
