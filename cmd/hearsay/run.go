@@ -46,6 +46,9 @@ func newRun() *cobra.Command {
 			if n := len(problems.Warnings()); n > 0 { // not their text: it names channels and contacts
 				log.Warn("the configuration has warnings; hearsay config check shows them", "count", n)
 			}
+			if len(cfg.Net.Active) == 0 && len(cfg.Net.Inbound) == 0 {
+				log.Warn("no profile is active and nothing listens, so this node meets nobody; see active_profiles")
+			}
 			if path == "" {
 				log.Info("no configuration file; running on the built-in default")
 			}

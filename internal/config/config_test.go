@@ -416,6 +416,7 @@ func TestWarnings(t *testing.T) {
 		{"[net]\nlocalnet = true\ngold_connect_count = 1", "line 3: warning: net.gold_connect_count: has no meaning here"},
 		{"[net]\nlocalnet = true\nactive_profiles = [\"nym\"]", `line 3: warning: net.active_profiles: "nym" is not spoken here`},
 		{"[net]\nactive_profiles = []", "line 1: warning: net.magic_bytes: is not set"},
+		{"[net]\nlocalnet = true\nactive_profiles = [\"quic\"]\n[net.profiles.\"quic\"]\npeers = [\"quic://a:1\", \"tcp://a:1\"]", `line 3: warning: net.active_profiles: does not hold "tcp", so the peer tcp://a:1 will not be dialed`},
 		{"irc_listen = \"tcp://0.0.0.0:6667\"", "line 1: warning: irc_listen: everybody who can reach"},
 		{"history_retention_dags = 10001", "line 1: warning: history_retention_dags: is taken as 10000"},
 		{"[channel.\"#a\"]\ntopic = \"" + strings.Repeat("\u00fc", 196) + "\"", `line 2: warning: channel."#a".topic: is cut after 390`},

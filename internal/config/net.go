@@ -236,6 +236,11 @@ func (d *decoder) readProfiles(s *section, n *Net) {
 		n.Active = append(n.Active, scheme)
 	}
 	n.Mixed = slices.DeleteFunc(n.Mixed, func(scheme string) bool { return unspoken[scheme] })
+	for _, text := range n.Peers {
+		if scheme, _, _, _, _ := splitURL(text); !slices.Contains(n.Active, scheme) && !slices.Contains(n.Mixed, scheme) {
+			s.warnf(s.line("active_profiles"), "active_profiles", "does not hold %q, so the peer %s will not be dialed", scheme, text)
+		}
+	}
 }
 
 // schemes reads a list of profile names.
