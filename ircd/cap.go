@@ -25,6 +25,7 @@ const (
 	capAwayNotify                         // AWAY of other local clients
 	capSASL                               // AUTHENTICATE
 	capSetname                            // SETNAME of other local clients
+	capReadMarker                         // MARKREAD, unasked too
 	capChathistory                        // no history unasked; CHATHISTORY brings it
 )
 
@@ -35,6 +36,7 @@ var capNames = []capName{
 	{name: "batch", cap: capBatch},
 	{name: "cap-notify", cap: capCapNotify},
 	{name: "draft/chathistory", cap: capChathistory},
+	{name: "draft/read-marker", cap: capReadMarker},
 	{name: "echo-message", cap: capEchoMessage},
 	{name: "labeled-response", cap: capLabeledResponse},
 	{name: "message-tags", cap: capMessageTags},

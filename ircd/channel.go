@@ -64,6 +64,9 @@ func (s *Server) join(rq *request, name string) {
 	if cv.topic != "" {
 		s.topic(rq, cv)
 	}
+	if c.caps.has(capReadMarker) {
+		rq.send(s.marker(cv.name))
+	}
 	s.names(rq, cv)
 }
 

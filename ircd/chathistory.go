@@ -23,7 +23,8 @@ type query struct {
 // chathistorySubs are the subcommands with the number of their references.
 var chathistorySubs = map[string]int{"AFTER": 1, "AROUND": 1, "BEFORE": 1, "BETWEEN": 2, "LATEST": 1, "TARGETS": 2}
 
-// failHistory is a FAIL, whatever was negotiated: the specification knows no other error.
+// failHistory is a FAIL, whatever was negotiated: the specifications of CHATHISTORY and
+// MARKREAD know no other error.
 func (rq *request) failHistory(code string, context []string, text string) {
 	params := append([]string{rq.msg.Command, code}, context...)
 	rq.send(free(rq.s.cfg.ServerName, "FAIL", append(params, text)...))

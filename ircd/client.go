@@ -53,6 +53,9 @@ type client struct {
 	identified    identitySource    // where who is from
 	monitored     map[string]string // MONITOR: nicks as they were written, by folded nick
 
+	probe  probe  // the newest
+	probes uint64 // how many there were
+
 	joined map[*conversation]bool // channels
 	behind []*conversation        // conversations with history still to send
 

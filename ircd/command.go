@@ -38,6 +38,7 @@ var commands = map[string]command{
 	"LIST":         {handler: cmdList},
 	"LUSERS":       {handler: here(1, (*Server).lusers)},
 	"MAP":          {handler: cmdMap},
+	"MARKREAD":     {handler: cmdMarkread},
 	"MODE":         {handler: cmdMode, minParams: 1},
 	"MONITOR":      {handler: cmdMonitor, minParams: 1},
 	"MOTD":         {handler: here(0, (*Server).motd)},

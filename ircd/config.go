@@ -13,7 +13,9 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"hearsay/internal/box"
+	"hearsay/internal/kv"
 	"hearsay/internal/privmsg"
+	"hearsay/internal/readstate"
 )
 
 // ErrConfig: a Config or Settings cannot be used. It wraps the reasons, each a
@@ -56,6 +58,8 @@ type Config struct {
 	// Keys is where the Server keeps the Settings' keys, shared with what it is that
 	// materialises; default: its own.
 	Keys *Keys
+	// ReadState keeps what the person's devices have read; default: in memory.
+	ReadState *readstate.Store
 	// Network is asked for the state that clients are told about; nil: nothing is told.
 	Network Network
 	// Reload re-reads the configuration on REHASH: it ends up calling
@@ -254,6 +258,12 @@ func (c *Config) validate() error {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.ReadState == nil {
+		var err error
+		if c.ReadState, err = readstate.Open(kv.OpenMemory(), c.Now); err != nil {
+			return err
+		}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

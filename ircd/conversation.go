@@ -39,6 +39,8 @@ type member struct {
 	next    int       // index of the next entry to send
 	live    int       // entries from here on are no history
 	joined  time.Time // wall clock
+	proven  int       // entries up to here were read
+	known   bool      // the client has a cursor here: what came before was read
 	waiting bool      // the log is not complete yet: next and live are not set
 }
 
@@ -51,9 +53,11 @@ type entry struct {
 	lines   []string
 	time    time.Time // shown
 	arrived time.Time
-	mine    bool   // said by us, on this connection, another, or (contacts) another device
-	asked   bool   // for by CHATHISTORY
-	from    uint64 // serial of the connection that said it, 0: none of these
+	mine    bool        // said by us, on this connection, another, or (contacts) another device
+	all     arrival.Seq // all arrivals of the conversation up to here are in the log up to this entry
+	by      string      // device that said it, "" if that is not known
+	asked   bool        // for by CHATHISTORY
+	from    uint64      // serial of the connection that said it, 0: none of these
 
 	tags map[string]string // client-only tags, while it is shown for the first time
 }
@@ -145,6 +149,7 @@ func (s *Server) add(cv *conversation, e entry) {
 	}
 	cv.active = time.Now()
 	i := cv.end()
+	e.all = s.settled(cv)
 	cv.log = append(cv.log, e)
 	s.charge(cv, e.size())
 	if cv.isChannel() {

@@ -22,7 +22,9 @@ func (s *Server) arrive(in incoming) {
 	}
 	if in.own {
 		if s.own[in.logical] { // shown when it was accepted
-			s.settle(cv, in.logical)
+			if !s.settle(cv, &in) {
+				s.locate(cv, &in)
+			}
 			return
 		}
 		if len(s.accepts) > 0 {
@@ -34,13 +36,18 @@ func (s *Server) arrive(in incoming) {
 	s.record(cv, in)
 }
 
-// settle gives what was said here before the log was complete its place in it.
-func (s *Server) settle(cv *conversation, id string) {
-	if i := slices.IndexFunc(cv.held, func(e entry) bool { return e.id == id }); i >= 0 {
-		e := cv.held[i]
-		cv.held = slices.Delete(cv.held, i, i+1)
-		s.add(cv, e)
+// settle gives what was said here before the log was complete its place in it; false if
+// it was not.
+func (s *Server) settle(cv *conversation, in *incoming) bool {
+	i := slices.IndexFunc(cv.held, func(e entry) bool { return e.id == in.logical })
+	if i < 0 {
+		return false
 	}
+	e := cv.held[i]
+	e.seq = in.seq
+	cv.held = slices.Delete(cv.held, i, i+1)
+	s.add(cv, e)
+	return true
 }
 
 // release looks again at arrivals that no accept under way can belong to any more.

@@ -38,6 +38,7 @@ var helpTopics = map[string][]string{
 	"LIST":         {"LIST [mask|!mask|>users|<users|T>minutes|T<minutes]", "Channels that are configured, joined here, or were heard of lately."},
 	"LUSERS":       {"LUSERS", "How many clients this node has."},
 	"MAP":          {"MAP", "This server: peers are not servers."},
+	"MARKREAD":     {"MARKREAD target [timestamp=…]", "Up to when a conversation was read; clients with draft/read-marker do it by themselves."},
 	"MODE":         {"MODE nick [+i|+B] or MODE #channel", "Your user modes: i hides you from WHO and WHOIS, B marks a bot. Channels have no modes."},
 	"MONITOR":      {"MONITOR +|- nick,… or MONITOR C|L|S", "Tells when clients of this node come and go. Contacts always count as there."},
 	"MOTD":         {"MOTD [server]", "The message of the day."},

@@ -37,17 +37,23 @@ func (s *Server) placeLate(c *client, cv *conversation, m *member) {
 	s.place(c, cv, m, live)
 }
 
-// place puts m where its history begins, bounded by number and by age (T28), and where
-// it ends: at live.
+// place puts m where its history begins: after what the client's device has read, bounded by number
+// and by age (T28); and where it ends: at live.
 func (s *Server) place(c *client, cv *conversation, m *member, live int) {
 	m.waiting, m.live = false, live
 	m.next = m.live
+	read, known := s.cursor(c, cv)
+	m.known = known
 	if !c.caps.has(capNoHistory | capChathistory) {
 		horizon := s.cfg.Now().Add(-s.cfg.HistoryAge)
 		for m.next > cv.base && m.live-m.next < s.cfg.HistoryLines && !cv.log[m.next-1-cv.base].arrived.Before(horizon) {
+			if e := &cv.log[m.next-1-cv.base]; known && e.seq != 0 && e.seq <= read {
+				break
+			}
 			m.next--
 		}
 	}
+	m.proven = m.next
 	if m.next < cv.end() && !slices.Contains(c.behind, cv) {
 		c.behind = append(c.behind, cv)
 	}
@@ -88,6 +94,9 @@ func (s *Server) page(c *client, cv *conversation, m *member) {
 		}
 		e := &cv.log[m.next-cv.base]
 		m.next++
+		if m.known && m.next <= m.live && e.by != "" && e.by == c.device() {
+			continue // it showed its own words when they were typed
+		}
 		s.show(c, cv, e, ref)
 	}
 	if ref != "" {

@@ -62,6 +62,10 @@ const (
 	maxMarks = 1 << 19
 	// readerWait is how long a CHATHISTORY waits for stored messages to be read.
 	readerWait = 10 * time.Second
+	// probeInterval is the least time between two questions whether a client has read what
+	// it was sent, probeTimeout how long one is waited for before another is asked.
+	probeInterval = 5 * time.Second
+	probeTimeout  = time.Minute
 	// maxOwn bounds the ids of own messages that are remembered, so that a later
 	// generation is not shown again.
 	maxOwn = 1 << 16

@@ -149,7 +149,7 @@ func (s *Server) accepted(ev evAccepted) {
 			lines, _ := privmsg.Lines(sd.parts[i].text)
 			e := entry{
 				id: acc.ID, command: command, nick: sd.parts[i].nick, lines: lines,
-				time: acc.Time, arrived: s.cfg.Now(), mine: true, from: c.serial,
+				time: acc.Time, arrived: s.cfg.Now(), mine: true, from: c.serial, by: c.device(),
 				tags: rq.tags(),
 			}
 			ctcp := len(lines) == 0 // goes out, and is shown here as it was typed

@@ -67,6 +67,11 @@ func DecodeMessage(b []byte) (Message, error) {
 // asks about their own queue. It must not be logged.
 func (m *Message) Conversation() string { return m.to.Name }
 
+// Contact is the fingerprint of the pair's key where the message goes to a contact.
+func (m *Message) Contact() (pair box.Fingerprint, ok bool) {
+	return m.to.Fingerprint, m.to.Kind == privmsg.Contact
+}
+
 const messageWord = "[message]"
 
 // Format writes a fixed word for every verb.

@@ -205,9 +205,6 @@ func cmdPing(s *Server, rq *request) error {
 	return nil
 }
 
-// cmdPong is PONG: that the line came is what counts.
-func cmdPong(*Server, *request) error { return nil }
-
 // cmdRehash is REHASH: what SIGHUP does.
 func cmdRehash(s *Server, rq *request) error {
 	if s.cfg.Reload == nil {

@@ -275,7 +275,7 @@ func TestUserIsNotRefused(t *testing.T) {
 }
 
 func TestCapNegotiation(t *testing.T) {
-	all := "away-notify batch cap-notify draft/chathistory echo-message labeled-response message-tags multi-prefix no-autojoin no-history sasl server-time setname standard-replies userhost-in-names znc.in/self-message"
+	all := "away-notify batch cap-notify draft/chathistory draft/read-marker echo-message labeled-response message-tags multi-prefix no-autojoin no-history sasl server-time setname standard-replies userhost-in-names znc.in/self-message"
 	serve(t, nil, func(h *harness) {
 		c := h.dial()
 		want(t, c.do("CAP LS"), ":irc.hearsay CAP * LS :"+all)

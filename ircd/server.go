@@ -316,6 +316,7 @@ func refuse(conn net.Conn, plain bool) {
 func (s *Server) tick(now time.Time) {
 	for c := range s.clients {
 		s.checkAlive(c, now)
+		s.probe(c, now)
 	}
 	s.watchNetwork(now)
 	s.tellNotices()

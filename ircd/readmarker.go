@@ -1,0 +1,78 @@
+package ircd
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"hearsay/internal/privmsg"
+)
+
+// cmdMarkread is MARKREAD (IRCv3 draft/read-marker). Markers are the person's, and all
+// clients of a node are one person's (decision 0172): whoever sets one, the others are
+// told.
+func cmdMarkread(s *Server, rq *request) error {
+	target := rq.param(0)
+	fail := func(code, text string) error {
+		context := []string{}
+		if target != "" {
+			context = append(context, token(target))
+		}
+		rq.failHistory(code, context, text)
+		return nil
+	}
+	name, ok := s.markable(target)
+	switch {
+	case target == "":
+		return fail("NEED_MORE_PARAMS", "Missing parameters")
+	case !ok:
+		return fail("INVALID_PARAMS", "This cannot have been read: it is no channel and no nick")
+	case len(rq.msg.Params) == 1:
+		rq.send(s.marker(name))
+		return nil
+	}
+	value, found := strings.CutPrefix(rq.param(1), "timestamp=")
+	at, err := time.Parse(time.RFC3339Nano, value)
+	if !found || err != nil || at.UnixMilli() < 0 {
+		return fail("INVALID_PARAMS", "A marker is timestamp=YYYY-MM-DDThh:mm:ss.sssZ")
+	}
+	rq.job = func(context.Context) event {
+		_, err := s.cfg.ReadState.SetMarker(privmsg.Fold(target), at)
+		return evAnswer{rq, func() {
+			if err != nil {
+				s.log.Warn("a read marker was not stored", "error", err)
+				_ = fail("INTERNAL_ERROR", "The read marker could not be stored")
+				return
+			}
+			l := s.marker(name)
+			rq.send(l)
+			// Where the marker was further on already the answer says so, and there is no news.
+			if !s.cfg.ReadState.Marker(privmsg.Fold(target)).Equal(at.Truncate(time.Millisecond)) {
+				return
+			}
+			for o := range s.clients {
+				if o != rq.c && o.registered && o.caps.has(capReadMarker) {
+					s.send(o, l)
+				}
+			}
+		}}
+	}
+	return nil
+}
+
+// markable is target as it is spelt here; ok is false where there can be no messages.
+func (s *Server) markable(target string) (name string, ok bool) {
+	if cv := s.convs[privmsg.Fold(target)]; cv != nil {
+		return cv.name, true
+	}
+	return target, privmsg.ValidChannel(target) || privmsg.ValidNick(target)
+}
+
+// marker is the line that says up to when name was read.
+func (s *Server) marker(name string) line {
+	at := "*"
+	if t := s.cfg.ReadState.Marker(privmsg.Fold(name)); !t.IsZero() {
+		at = "timestamp=" + t.Format(timeFormat)
+	}
+	return plain(s.cfg.ServerName, "MARKREAD", name, at)
+}
