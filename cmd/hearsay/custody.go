@@ -12,6 +12,7 @@ import (
 	"hearsay/internal/arrival"
 	"hearsay/internal/config"
 	"hearsay/internal/kv"
+	"hearsay/internal/readstate"
 	"hearsay/internal/sealed"
 	"hearsay/outbound"
 )
@@ -37,7 +38,9 @@ type runStore interface {
 type custody struct {
 	store    runStore
 	arrivals *arrival.Log
+	reads    *readstate.Store
 	queue    *outbound.Queue
+	mail     *mail
 }
 
 func custodyDir(cfg *config.Config) string {
@@ -100,6 +103,12 @@ func newCustody(store runStore, cfg *config.Config, log *slog.Logger) (_ *custod
 	if c.arrivals, err = arrival.Open(c.store, nil); err != nil {
 		return nil, err
 	}
+	if c.mail, err = newMail(c.store, c.arrivals, cfg, log); err != nil {
+		return nil, err
+	}
+	if c.reads, err = readstate.Open(c.store, nil); err != nil {
+		return nil, err
+	}
 	params := graphConfig(cfg, log).Params
 	c.queue, err = outbound.Open(c.store, outbound.Config{
 		MaxMessages: cfg.Outbound.MaxMessages, MaxBytes: cfg.Outbound.MaxBytes, Logger: log,
@@ -109,11 +118,15 @@ func newCustody(store runStore, cfg *config.Config, log *slog.Logger) (_ *custod
 			},
 			Generated: func(tx kv.Txn, e outbound.Entry, _ int, g outbound.Generation) error {
 				slot := params.SlotAt(eventgraph.Slot(g.Event.Timestamp).Time())
-				return c.arrivals.OwnGeneration(tx, arrival.ID(e.ID), slot, &g.Event)
+				if err := c.arrivals.OwnGeneration(tx, arrival.ID(e.ID), slot, &g.Event); err != nil {
+					return err
+				}
+				return c.mail.generated(tx, e, &g)
 			},
 			Cancelled: func(tx kv.Txn, _ outbound.Position, id outbound.LogicalID, _ int) error {
-				return c.arrivals.RemoveOwn(tx, arrival.ID(id))
+				return errors.Join(c.mail.cancelled(tx, id), c.arrivals.RemoveOwn(tx, arrival.ID(id)))
 			},
+			Dequeued: func(tx kv.Txn, _ outbound.Position, id outbound.LogicalID) error { return c.mail.dequeued(tx, id) },
 		},
 	})
 	if err != nil {

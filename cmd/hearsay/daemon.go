@@ -150,7 +150,7 @@ func (d *daemon) openStores() (err error) {
 	if d.custody, err = newCustody(run, d.cfg, d.log); err != nil {
 		return errors.Join(err, custody.Close())
 	}
-	return nil
+	return d.custody.mail.open(d.custody.store)
 }
 
 // makeStoreDir makes the directory of our own files, which is nobody else's.
@@ -183,6 +183,7 @@ func (d *daemon) openIRC(ctx context.Context) error {
 	}
 	d.arrivals = ircd.NewArrivalLog(ircd.ArrivalConfig{
 		Log: d.custody.arrivals, Queue: d.custody.queue, Graph: d.graph, Keys: d.keys, Logger: d.log,
+		Mail: d.custody.mail.message,
 	})
 	sender := &ircd.Sender{
 		Queue: d.custody.queue, Keys: d.keys, Graph: d.graph,
@@ -198,6 +199,7 @@ func (d *daemon) openIRC(ctx context.Context) error {
 		Keys:         d.keys,
 		Network:      d,
 		Reload:       d.reload,
+		ReadState:    d.custody.reads,
 
 		StatusCommands: d.statusCommands(),
 		Logger:         d.log,
@@ -205,7 +207,7 @@ func (d *daemon) openIRC(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.worker, err = outbound.NewWorker(d.custody.queue, d.network, sender, outbound.WorkerConfig{
+	d.worker, err = outbound.NewWorker(d.custody.queue, mailNetwork{d.network, d.custody.mail}, sender, outbound.WorkerConfig{
 		Policy: policy(d), Notify: d.irc.Notify, Logger: d.log,
 	})
 	if err != nil {
@@ -302,7 +304,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	}
 	stopFront := stage(front...)
 	stopQueue := stage(
-		d.worker.Run, d.arrivals.Run, d.watchLoss,
+		d.worker.Run, d.arrivals.Run, d.watchLoss, d.custody.mail.run,
 		func(ctx context.Context) error { return d.network.wake(ctx, d.worker) },
 		func(ctx context.Context) error { return d.custody.prune(ctx, d.network.Oldest) },
 	)
@@ -334,6 +336,9 @@ func (d *daemon) reload(ctx context.Context) (ircd.Summary, error) {
 	if err != nil {
 		return ircd.Summary{}, err
 	}
+	if err := d.custody.mail.setContacts(d.custody.store, cfg.Chat.Contacts); err != nil {
+		return ircd.Summary{}, err
+	}
 	d.worker.Retry() // a key may have come back
 	sum := ircd.Summary{Changed: changed, NeedsRestart: changedSections(d.cfg, cfg)}
 	d.log.Info("configuration reloaded", "changes", len(sum.Changed), "need_restart", len(sum.NeedsRestart))
@@ -357,7 +362,7 @@ func (d *daemon) State() ircd.NetworkState {
 }
 
 // Troubles are what clients are told besides.
-func (d *daemon) Troubles() []string { return d.notes.list() }
+func (d *daemon) Troubles() []string { return append(d.notes.list(), d.custody.mail.troubles()...) }
 
 // Blocked is what a client that connects now is told of the queue (DS-76).
 func (d *daemon) Blocked() (outbound.Notice, bool) { return d.worker.Blocked() }
