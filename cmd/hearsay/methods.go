@@ -51,6 +51,7 @@ func (d *daemon) status() statusReport {
 			Tips:    stats.Tips,
 		},
 		Outbound: d.outboundStatus(),
+		Mailbox:  d.custody.mail.status(),
 		Relay:    d.relay.status(),
 		P2P: p2pStatus{
 			MinConnections: d.cfg.Outbound.MinConnections,

@@ -92,6 +92,7 @@ func (d *daemon) registry() *prometheus.Registry {
 	counter("bans_total", "Addresses black-listed.", func() uint64 { return d.node.Stats().Bans })
 	counter("receipts_dropped_total", "Statuses that a full feed lost.", d.graph.ReceiptsDropped)
 	d.queueMetrics(gauge, counter)
+	d.custody.mail.metrics(gauge)
 	d.relay.metrics(r)
 
 	statuses := prometheus.NewCounterVec(prometheus.CounterOpts{

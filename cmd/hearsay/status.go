@@ -69,6 +69,7 @@ type mailboxStatus struct {
 	Relays          int `json:"relays"`
 	InboxRows       int `json:"inbox_rows"`
 	DepositsPending int `json:"deposits_pending"`
+	Refused         int `json:"refused"` // relays that are not asked: they would learn our address (MB-47)
 }
 
 func newStatus() *cobra.Command {
@@ -153,6 +154,7 @@ func printStatus(out io.Writer, s statusReport) {
 		printf(out, "  #%s %s over %s%s\n", c.ID, c.Session, c.Transport, receipts)
 	}
 	printQueue(out, s.Outbound)
+	printMailbox(out, s.Mailbox)
 	if s.Relay != nil {
 		printRelay(out, s.Relay)
 	}

@@ -50,7 +50,7 @@ type Row struct {
 	At    int64           // ms: of acceptance for an own message, of arrival for others
 	Slot  eventgraph.Slot // of Event; 0 while there is none
 	Event eventgraph.ID   // the event, or the newest generation; null while there is none
-	ID    ID              // logical id or mailbox message id; zero for a foreign event
+	ID    ID              // logical id or mailbox message id; of a foreign event that of the message, if a mailbox brought it too
 	Hash  [32]byte        // content hash of Event
 	// Position is an own message's place in the queue, for as long as it is there.
 	Position uint64
@@ -281,7 +281,7 @@ func (l *Log) AppendMail(tx kv.Txn, id ID, hash [32]byte) (added bool, err error
 		return false, err
 	} else if s != 0 {
 		// Known by the graph: from now on by its id too, so that its later generations are.
-		return false, tx.Set(key(tableInbox, id[:]), be(uint64(s)))
+		return false, nameRow(tx, s, id)
 	}
 	m, err := readMeta(tx)
 	if err != nil {
@@ -295,6 +295,23 @@ func (l *Log) AppendMail(tx kv.Txn, id ID, hash [32]byte) (added bool, err error
 	return true, w.err
 }
 
+// nameRow makes the row of a foreign event findable under a message id, for as long as
+// it is there. A row has one: a second id for the same words needs none.
+func nameRow(tx kv.Txn, s Seq, id ID) error {
+	row, err := readRow(tx, s)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil || row.Kind != Foreign || row.ID != (ID{}) {
+		return err
+	}
+	row.ID = id
+	w := writes{tx: tx}
+	w.set(key(tableRow, be(uint64(s))), row.encode())
+	w.set(key(tableInbox, id[:]), be(uint64(s)))
+	return w.err
+}
+
 // AliasMail says that a later generation of a mailbox message has other content; the
 // event that has it will be recognised. An unknown message id changes nothing.
 func (l *Log) AliasMail(tx kv.Txn, id ID, hash [32]byte) error {
@@ -303,6 +320,9 @@ func (l *Log) AliasMail(tx kv.Txn, id ID, hash [32]byte) error {
 		return err
 	}
 	row, err := readRow(tx, s)
+	if errors.Is(err, ErrNotFound) {
+		return nil // the graph brought it, and has forgotten it
+	}
 	if err != nil {
 		return err
 	}
@@ -324,6 +344,9 @@ func (l *Log) RemoveMail(tx kv.Txn, id ID) error {
 		return err
 	}
 	row, err := readRow(tx, s)
+	if errors.Is(err, ErrNotFound) {
+		return tx.Delete(key(tableInbox, id[:]))
+	}
 	if err != nil {
 		return err
 	}

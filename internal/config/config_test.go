@@ -421,7 +421,6 @@ func TestWarnings(t *testing.T) {
 		{"history_retention_dags = 10001", "line 1: warning: history_retention_dags: is taken as 10000"},
 		{"[channel.\"#a\"]\ntopic = \"" + strings.Repeat("\u00fc", 196) + "\"", `line 2: warning: channel."#a".topic: is cut after 390`},
 		{"[metrics]\nlisten = \":9606\"", "line 2: warning: metrics.listen: everybody"},
-		{"[mailbox]\ninterval = \"60s\"", "line 1: warning: mailbox: has no effect in this version"},
 		{"[contact.\"a\"]\ndm_chacha_public = \"6x8MB28qE9sJmS26FVpSvvoFW9PsXLoDQZXXsut4tWiN\"\nmy_dm_chacha_secret = \"4wBqpZM9xaSheZzJSMawUKKwhdpChKbZ5eu5ky4Vigw\"\n" +
 			"[contact.\"b\"]\ndm_chacha_public = \"6x8MB28qE9sJmS26FVpSvvoFW9PsXLoDQZXXsut4tWiN\"\nmy_dm_chacha_secret = \"4wBqpZM9xaSheZzJSMawUKKwhdpChKbZ5eu5ky4Vigw\"\n", "line 4: warning: contact.b: has the same keys as a"},
 	} {

@@ -3,7 +3,6 @@ package config
 import (
 	"net"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,9 +50,6 @@ type RelayLimits struct {
 // readMailbox reads the mailbox keys of the schema.
 func (d *decoder) readMailbox(s *section, m *Mailbox) {
 	*m = Mailbox{Interval: time.Minute}
-	if slices.ContainsFunc([]string{"relays", "interval", "allow_direct"}, s.has) {
-		d.warnf(s.tab.line, s.path, "has no effect in this version: mail is not collected yet")
-	}
 	m.Relays = d.readMailboxURLs(s, "relays")
 	s.duration("interval", &m.Interval, time.Second, 24*time.Hour)
 	s.flag("allow_direct", &m.AllowDirect)
