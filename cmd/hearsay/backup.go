@@ -132,7 +132,7 @@ func newBackup() *cobra.Command {
 				return fmt.Errorf("%s exists already and is left as it is", req.File)
 			}
 			if !req.Plaintext && len(req.Recipients) == 0 {
-				if req.Passphrase, err = readPassword(cmd.InOrStdin(), cmd.ErrOrStderr()); err != nil {
+				if req.Passphrase, err = readPassword(cmd.InOrStdin(), cmd.ErrOrStderr(), true); err != nil {
 					return err
 				}
 				if req.Passphrase == "" {
@@ -195,7 +195,7 @@ func newRestore() *cobra.Command {
 				return err
 			}
 			defer f.Close() //nolint:errcheck // read only
-			in, err := decryptBackup(f, identity, func() (string, error) { return readPassword(cmd.InOrStdin(), cmd.ErrOrStderr()) })
+			in, err := decryptBackup(f, identity, func() (string, error) { return readPassword(cmd.InOrStdin(), cmd.ErrOrStderr(), false) })
 			if err != nil {
 				return err
 			}

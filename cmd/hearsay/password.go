@@ -31,7 +31,7 @@ func newPassword() *cobra.Command {
 		Example: "  hearsay password\n  hearsay password < password.txt",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			password, err := readPassword(cmd.InOrStdin(), cmd.ErrOrStderr())
+			password, err := readPassword(cmd.InOrStdin(), cmd.ErrOrStderr(), true)
 			if err != nil {
 				return err
 			}
@@ -53,8 +53,9 @@ func newPassword() *cobra.Command {
 	}
 }
 
-// readPassword asks twice on a terminal; anything else gives one line.
-func readPassword(stdin io.Reader, prompt io.Writer) (string, error) {
+// readPassword asks on a terminal, twice for a password that is new; anything else
+// gives one line.
+func readPassword(stdin io.Reader, prompt io.Writer, fresh bool) (string, error) {
 	f, ok := stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		line, err := bufio.NewReader(io.LimitReader(stdin, 4096)).ReadString('\n')
@@ -70,8 +71,8 @@ func readPassword(stdin io.Reader, prompt io.Writer) (string, error) {
 		return string(b), err
 	}
 	first, err := ask("Password: ")
-	if err != nil {
-		return "", err
+	if err != nil || !fresh {
+		return first, err
 	}
 	second, err := ask("Again: ")
 	if err != nil {

@@ -46,7 +46,7 @@ func ReadKey(path string) (k Key, err error) {
 	case !info.Mode().IsRegular():
 		return k, fmt.Errorf("%w: %s is no file", ErrKeyFile, path)
 	case info.Mode().Perm()&0o077 != 0:
-		return k, fmt.Errorf("%w: %s can be read by others", ErrKeyFile, path)
+		return k, fmt.Errorf("%w: %s can be read by others; chmod 600 it", ErrKeyFile, path)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
 	if err != nil {
