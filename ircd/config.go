@@ -66,6 +66,9 @@ type Config struct {
 	// [Server.Apply]. nil: REHASH is refused.
 	Reload func(ctx context.Context) (Summary, error)
 
+	// Editor writes contacts and channels into the configuration; nil: nobody does.
+	Editor Editor
+
 	// StatusCommands are what "*status" can do beside its own.
 	StatusCommands []StatusCommand
 

@@ -116,8 +116,8 @@ type builtin struct {
 var builtins = []builtin{
 	{"STATUS", "how this node is doing", (*Server).statusLines},
 	{"PEERS", "the node's connections", (*Server).peerLines},
-	{"CHANNELS", "the channels that are known here", (*Server).channelLines},
-	{"CONTACTS", "your contacts, and how to add one", (*Server).contactLines},
+	{"CHANNELS", "the channels that are known here; CHANNELS ADD #name [secret] and REMOVE #name, for encrypted ones", (*Server).channelLines},
+	{"CONTACTS", "your contacts; CONTACTS ADD name [their key], REMOVE name, CARD name", (*Server).contactLines},
 	{"CLIENTS", "who is connected to this node", (*Server).clientLines},
 	{"REHASH", "read the configuration again", nil},
 	{"VERSION", "the version of this program", func(s *Server) []string { return []string{s.cfg.Version} }},
@@ -149,6 +149,8 @@ func (s *Server) status(rq *request, text string) {
 			sum, err := s.cfg.Reload(ctx)
 			return evAnswer{rq, func() { rq.sayAll(rehashLines(sum, err)) }}
 		}
+	case len(args) > 1 && (name == "CONTACTS" || name == "CHANNELS"):
+		s.editStatus(rq, name, args[1:])
 	case i >= 0:
 		rq.sayAll(builtins[i].answer(s))
 	default:
@@ -240,7 +242,7 @@ func (s *Server) contactLines() []string {
 	if len(lines) == 0 {
 		lines = append(lines, "You have no contacts")
 	}
-	return append(lines, `To add one: exchange public keys, write [contact."name"] with their key and your secret into the configuration, and REHASH`)
+	return append(lines, `To add one: CONTACTS ADD name makes a card for them; CONTACTS ADD name their-key takes theirs. CONTACTS REMOVE name, CONTACTS CARD name`)
 }
 
 func (s *Server) clientLines() []string {
@@ -267,13 +269,7 @@ func rehashLines(sum Summary, err error) []string {
 		}
 		return lines
 	}
-	for _, l := range sum.Changed {
-		lines = append(lines, "REHASH: "+clean(l))
-	}
-	for _, l := range sum.NeedsRestart {
-		lines = append(lines, "REHASH: needs a restart: "+clean(l))
-	}
-	if len(lines) == 0 {
+	if lines = sum.lines("REHASH: "); len(lines) == 0 {
 		lines = append(lines, "REHASH: nothing has changed")
 	}
 	return lines
