@@ -34,6 +34,7 @@ const scriptTimeout = 30 * time.Second
 //
 //	ports NAME...                sets each variable to a free port of this machine
 //	expand FILE...               replaces $NAME in files by variables
+//	setenv NAME FILE             sets a variable to the first line of a file
 //	signal NAME ARGUMENT         signals (HUP, INT, TERM, KILL) the background commands that were given ARGUMENT
 //	eventually REGEXP COMMAND    repeats a command until its output matches
 //	irc NAME connect PORT        an IRC client called NAME
@@ -43,6 +44,7 @@ const scriptTimeout = 30 * time.Second
 //	irc NAME until REGEXP LINE   sends a line again and again until one matches
 //	irc NAME says N TARGET TEXT  sends N messages, "TEXT 1" and so on
 //	irc NAME hears N NICK TARGET TEXT   waits for these, in order and each once
+//	irc NAME heard N TEXT        whether N of the lines so far hold a text
 //	irc NAME gone                waits for the end of the connection
 //	irc NAME quit
 //	nowhere TEXT DIR             whether no file below DIR holds TEXT
@@ -66,7 +68,7 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"ports": scriptPorts, "eventually": scriptEventually, "irc": scriptIRC, "conforms": scriptConforms,
-			"expand": scriptExpand, "signal": scriptSignal, "nowhere": scriptNowhere,
+			"expand": scriptExpand, "signal": scriptSignal, "nowhere": scriptNowhere, "setenv": scriptSetenv,
 		},
 		RequireExplicitExec: true,
 	})
@@ -212,6 +214,8 @@ func scriptIRC(ts *testscript.TestScript, neg bool, args []string) {
 		n, err := strconv.Atoi(args[2])
 		ts.Check(err)
 		ts.Check(c.hears(ctx, n, args[3], args[4], strings.Join(args[5:], " ")))
+	case "heard":
+		ts.Check(c.heard(args[2], strings.Join(args[3:], " ")))
 	case "gone":
 		select {
 		case <-c.done:
@@ -224,6 +228,30 @@ func scriptIRC(ts *testscript.TestScript, neg bool, args []string) {
 	default:
 		ts.Fatalf("irc cannot %s", verb)
 	}
+}
+
+func scriptSetenv(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: setenv NAME FILE")
+	}
+	line, _, _ := strings.Cut(ts.ReadFile(args[1]), "\n")
+	ts.Setenv(args[0], line)
+}
+
+// heard counts the lines that hold text.
+func (c *ircClient) heard(want, text string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, line := range c.lines {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	if fmt.Sprint(n) != want {
+		return fmt.Errorf("%d lines hold %q, not %s:\n%s", n, text, want, strings.Join(c.tagged, "\n"))
+	}
+	return nil
 }
 
 // hears waits for n numbered messages in order and wants no other one in between.

@@ -114,11 +114,25 @@ func (c *Client) Close() {
 	}
 }
 
+// viaQUIC does a request on a stream of the connection in use. One that does not work
+// any more, since the relay was restarted perhaps, is replaced once: requests may be
+// repeated.
 func (c *Client) viaQUIC(ctx context.Context, b []byte, extension bool) ([]byte, error) {
-	conn, err := c.connect(ctx)
+	conn, used, err := c.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
+	out, err := c.onConn(ctx, conn, b, extension)
+	if err != nil && used && conn.Context().Err() != nil && ctx.Err() == nil {
+		if conn, _, err = c.connect(ctx); err != nil {
+			return nil, err
+		}
+		return c.onConn(ctx, conn, b, extension)
+	}
+	return out, err
+}
+
+func (c *Client) onConn(ctx context.Context, conn *quic.Conn, b []byte, extension bool) ([]byte, error) {
 	if extension && conn.ConnectionState().TLS.NegotiatedProtocol != mailbox.ProtocolHearsay {
 		return nil, ErrUnsupported
 	}
@@ -156,23 +170,23 @@ func exchange(ctx context.Context, conn *quic.Conn, b []byte) ([]byte, error) {
 	return readAll(st)
 }
 
-// connect returns the live connection or makes one.
-func (c *Client) connect(ctx context.Context) (*quic.Conn, error) {
+// connect returns the live connection or makes one; used tells that it was in use before.
+func (c *Client) connect(ctx context.Context) (conn *quic.Conn, used bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.conn != nil && c.conn.Context().Err() == nil {
-		return c.conn, nil
+		return c.conn, true, nil
 	}
-	conn, err := quic.DialAddr(ctx, c.relay.Host, c.tls, &quic.Config{
+	conn, err = quic.DialAddr(ctx, c.relay.Host, c.tls, &quic.Config{
 		MaxIdleTimeout: requestTimeout, HandshakeIdleTimeout: requestTimeout,
 		MaxIncomingStreams: -1, MaxIncomingUniStreams: -1,
 		MaxStreamReceiveWindow: mailbox.MaxResponse, MaxConnectionReceiveWindow: 2 * mailbox.MaxResponse,
 	})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	c.conn = conn
-	return conn, nil
+	return conn, false, nil
 }
 
 func (c *Client) viaTLS(ctx context.Context, b []byte, extension bool) ([]byte, error) {

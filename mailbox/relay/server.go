@@ -13,6 +13,7 @@ import (
 	"github.com/quic-go/quic-go"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
+	"lukechampine.com/blake3"
 
 	"hearsay/internal/kv"
 	"hearsay/mailbox"
@@ -53,6 +54,7 @@ type Server struct {
 	gate    *gate
 	pending *semaphore.Weighted
 	memory  *semaphore.Weighted
+	reset   quic.StatelessResetKey
 }
 
 // NewServer makes a server with the relay's transport identity.
@@ -65,15 +67,24 @@ func NewServer(r *Relay, key ed25519.PrivateKey) (*Server, error) {
 		conf.NextProtos = append(conf.NextProtos, mailbox.ProtocolV1)
 	}
 	return &Server{
-		relay: r, tls: conf, gate: newGate(),
+		relay: r, tls: conf, gate: newGate(), reset: resetKey(key),
 		pending: semaphore.NewWeighted(maxPending), memory: semaphore.NewWeighted(pendingBytes),
 	}, nil
+}
+
+// contextReset is the domain of the key with which a relay that was restarted tells
+// clients of its former life that their connections are gone.
+const contextReset = "hearsay mailbox v2 stateless reset"
+
+func resetKey(key ed25519.PrivateKey) (out quic.StatelessResetKey) {
+	blake3.DeriveKey(out[:], contextReset, key.Seed())
+	return out
 }
 
 // ServeQUIC serves on a UDP socket until ctx ends or the store fails. It closes pc.
 func (s *Server) ServeQUIC(ctx context.Context, pc net.PacketConn) error {
 	// Every address is validated before it costs a handshake.
-	tr := &quic.Transport{Conn: pc, VerifySourceAddress: func(net.Addr) bool { return true }}
+	tr := &quic.Transport{Conn: pc, VerifySourceAddress: func(net.Addr) bool { return true }, StatelessResetKey: &s.reset}
 	defer func() { _ = tr.Close(); _ = pc.Close() }()
 	conf := &quic.Config{
 		HandshakeIdleTimeout: handshakeTimeout, MaxIdleTimeout: idleTimeout,
