@@ -1,6 +1,8 @@
 package eventgraph
 
 import (
+	"time"
+
 	"hearsay/internal/kv"
 )
 
@@ -71,6 +73,49 @@ func (g *Graph) Find(id ID) (Event, Slot, error) {
 		}
 	}
 	return Event{}, 0, ErrNotFound
+}
+
+// FindAll is Find for many ids at once: those that are found, in the order of ids, as
+// many as have maxBytes together, and one at least. What cannot be read is left out.
+func (g *Graph) FindAll(ids []ID, maxBytes int) (list []Event) {
+	states, now := g.retained(), time.Now()
+	size := 0
+	_ = g.store.View(func(r kv.Reader) error {
+		for i := range ids {
+			e, ok := g.findIn(r, states, &ids[i], now)
+			if !ok {
+				continue
+			}
+			if size += e.Size(); size > maxBytes && len(list) > 0 {
+				return nil // the rest is asked for again
+			}
+			list = append(list, e)
+		}
+		return nil
+	})
+	return list
+}
+
+func (g *Graph) findIn(r kv.Reader, states []*slotState, id *ID, now time.Time) (Event, bool) {
+	for _, st := range states {
+		if *id == st.genesisID {
+			return g.cfg.GenesisOf(st.slot), true
+		}
+		if !g.knownIn(st, id).body {
+			continue
+		}
+		if raw := g.recent.take(st.slot, id, now); raw != nil {
+			if rec, err := decodeRecord(raw); err == nil {
+				if e, _, ok, err := readContent(r, st.slot, id, rec); err == nil && ok {
+					return e, true
+				}
+			}
+		}
+		if e, _, ok, err := readEvent(r, st.slot, id); err == nil && ok {
+			return e, true
+		}
+	}
+	return Event{}, false
 }
 
 // Arrival tells how a stored event came here.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"hearsay/internal/kv"
 )
@@ -214,7 +215,7 @@ func (g *Graph) HeadersBeyond(slot Slot, known Tips, limit int) ([]Header, error
 	if err != nil {
 		return nil, err
 	}
-	return g.headers(st, ids)
+	return g.headers(st, ids, len(ids) >= recentPage)
 }
 
 // within tells whether each tip is in known.
@@ -259,24 +260,37 @@ func (g *Graph) Missing(slot Slot, limit int) ([]Header, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g.headers(st, ids)
+	return g.headers(st, ids, false)
 }
 
 // headers reads headers from the store; those that went away meanwhile are left out.
-func (g *Graph) headers(st *slotState, ids []ID) ([]Header, error) {
+// keep: the bodies will be asked for next.
+func (g *Graph) headers(st *slotState, ids []ID, keep bool) ([]Header, error) {
 	list := make([]Header, 0, len(ids))
+	if keep {
+		g.recent.open(time.Now())
+	}
+	var key [1 + 8 + 32]byte
 	err := g.store.View(func(r kv.Reader) error {
 		for i := range ids {
 			if ids[i] == st.genesisID {
 				list = append(list, st.genesis.Header)
 				continue
 			}
-			rec, ok, err := readRecord(r, st.slot, &ids[i])
+			raw, err := r.Get(appendEventKey(key[:0], keyEvent, st.slot, &ids[i]))
+			if errors.Is(err, kv.ErrNotFound) {
+				continue
+			}
 			if err != nil {
 				return err
 			}
-			if ok {
-				list = append(list, rec.header)
+			rec, err := decodeRecord(raw)
+			if err != nil {
+				return err
+			}
+			list = append(list, rec.header)
+			if keep && rec.hasBody() {
+				g.recent.put(st.slot, ids[i], raw)
 			}
 		}
 		return nil

@@ -56,6 +56,13 @@ const (
 	// maxKeptTips is how many tips of a slot stay in memory without its index.
 	maxKeptTips = 1024
 
+	// maxRecentBytes of records of one page of headers, of the last two pages, wait for
+	// their bodies to be asked for: two pages of ordinary messages. Pages below recentPage
+	// headers are not worth it, and recentIdle ends the wait.
+	maxRecentBytes = 2 << 20
+	recentPage     = 512
+	recentIdle     = time.Minute
+
 	// pruneKeys is how many events one pruning transaction deletes, header-only ones
 	// dropped on request included.
 	pruneKeys = 1000

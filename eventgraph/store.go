@@ -357,6 +357,11 @@ func readEvent(r kv.Reader, s Slot, id *ID) (e Event, rec record, ok bool, err e
 	if err != nil || !ok || !rec.hasBody() {
 		return Event{}, rec, false, err
 	}
+	return readContent(r, s, id, rec)
+}
+
+// readContent completes a record with a body.
+func readContent(r kv.Reader, s Slot, id *ID, rec record) (e Event, _ record, ok bool, err error) {
 	content := rec.content
 	if content == nil {
 		content, err = r.Get(appendEventKey(nil, keyContent, s, id))

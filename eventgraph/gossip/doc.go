@@ -36,7 +36,7 @@
 // [Gossip.Run] is one: it follows the clock's slots and the gate. Each connection has
 // the node's reader, which calls Handle and only decodes and queues, and under Run
 // five more: puts in (with workers, of which one at a time stores the puts of all
-// connections, stage.go), puts out, relays, requests of
-// the peer, comparisons with the peer (with one more while bodies are stored). The
-// graph's commit callback queues local events and never blocks.
+// connections, stage.go), puts out, relays, requests of the peer, comparisons with the
+// peer (with two more while bodies come). The graph's commit callback queues local
+// events and never blocks.
 package gossip

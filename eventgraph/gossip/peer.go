@@ -33,6 +33,7 @@ type graph interface {
 	HasBody(slot eventgraph.Slot, id eventgraph.ID) bool
 	HasHeader(slot eventgraph.Slot, id eventgraph.ID) bool
 	Find(id eventgraph.ID) (eventgraph.Event, eventgraph.Slot, error)
+	FindAll(ids []eventgraph.ID, maxBytes int) []eventgraph.Event
 	Tips(slot eventgraph.Slot) (eventgraph.Tips, error)
 	HeadersBeyond(slot eventgraph.Slot, known eventgraph.Tips, limit int) ([]eventgraph.Header, error)
 	Missing(slot eventgraph.Slot, limit int) ([]eventgraph.Header, error)

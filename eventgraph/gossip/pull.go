@@ -64,17 +64,29 @@ func (p *puller) pull(ctx context.Context) error {
 			p.seen[known[i].ID()] = &known[i]
 		}
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	var next <-chan headerPage // asked for while bodies came
+	defer func() {
+		if cancel(); next != nil {
+			<-next
+		}
+	}()
+	gather := maxPending
 	for range maxPages {
-		own, err := p.own()
-		if err != nil {
-			return err
+		if next == nil {
+			var err error
+			if next, err = p.nextPage(ctx); err != nil {
+				return err
+			}
 		}
+		got := <-next
+		next = nil
+		if got.err != nil {
+			return got.err
+		}
+		page := got.headers
 		if len(p.pending) == 0 {
-			p.shown = p.g.cfg.Now()
-		}
-		page, err := p.askHeaders(ctx, p.slot, own)
-		if err != nil {
-			return err
+			p.shown = got.shown
 		}
 		fresh, err := p.sift(page)
 		if err != nil {
@@ -90,15 +102,22 @@ func (p *puller) pull(ctx context.Context) error {
 			continue
 		}
 		p.pending = append(p.pending, fresh...)
-		if !last && len(p.pending) < maxPending {
+		if !last && len(p.pending) < gather {
 			continue
 		}
+		// From now on there is one page in hand, and one on its way.
+		gather = MaxHeaderRepHeaders
 		slices.SortFunc(p.pending, compareHeaded)
 		wanted := p.pending
 		if last && p.tips != nil {
 			wanted = leading(p.pending, p.tips)
 		}
 		p.pending = nil
+		if !last && len(wanted) <= gather {
+			if next, err = p.nextPage(ctx); err != nil {
+				return err
+			}
+		}
 		if err := p.fetch(ctx, wanted); err != nil {
 			return err
 		}
@@ -107,6 +126,29 @@ func (p *puller) pull(ctx context.Context) error {
 		}
 	}
 	return errUnserved
+}
+
+// A headerPage is an answer to a HeaderReq.
+type headerPage struct {
+	headers []eventgraph.Header
+	shown   time.Time // when it was asked for
+	err     error
+}
+
+// nextPage asks for what lies beyond everything that came so far. The channel gets one
+// page.
+func (p *puller) nextPage(ctx context.Context) (<-chan headerPage, error) {
+	own, err := p.own()
+	if err != nil {
+		return nil, err
+	}
+	page := make(chan headerPage, 1)
+	go func() {
+		got := headerPage{shown: p.g.cfg.Now()}
+		got.headers, got.err = p.askHeaders(ctx, p.slot, own)
+		page <- got
+	}()
+	return page, nil
 }
 
 // own is what the peer need not send: our tips, and the frontier of the headers that

@@ -96,8 +96,7 @@ func (c *conn) build(r request) ([]byte, error) {
 func (c *conn) serveEvents(q EventReq) ([]byte, error) {
 	g := c.g
 	current := g.graph.Current()
-	var rep EventRep
-	size := 0
+	ids, statics := make([]eventgraph.ID, 0, len(q.IDs)), 0
 	for _, id := range q.IDs {
 		static := g.graph.HasStatic(id)
 		if !static && !g.revealed.has(current, id) {
@@ -107,24 +106,47 @@ func (c *conn) serveEvents(q EventReq) ([]byte, error) {
 			}
 			continue
 		}
+		if static {
+			statics++
+		}
+		ids = append(ids, id)
+	}
+	var events []eventgraph.Event
+	if statics == 0 {
+		events = g.graph.FindAll(ids, maxServe)
+	} else {
+		events = g.findMixed(ids)
+	}
+	var rep EventRep
+	size := 0
+	for i := range events {
+		size += events[i].Size() + 1
+		g.revealed.addParents(current, &events[i].Header)
+	}
+	rep.Events, rep.Blobs = events, make([][]byte, len(events))
+	if len(rep.Events) == 0 {
+		return nil, errNothing
+	}
+	return rep.AppendTo(make([]byte, 0, size+20)), nil
+}
+
+// findMixed is FindAll for ids of which some are static.
+func (g *Gossip) findMixed(ids []eventgraph.ID) (list []eventgraph.Event) {
+	size := 0
+	for _, id := range ids {
 		e, _, err := g.graph.Find(id)
-		if err != nil && static {
+		if err != nil {
 			e, err = g.graph.StaticFind(id)
 		}
 		if err != nil {
 			continue
 		}
-		if size += e.Size() + 1; size > maxServe && len(rep.Events) > 0 {
-			break // the rest is asked for again
+		if size += e.Size(); size > maxServe && len(list) > 0 {
+			break
 		}
-		rep.Events = append(rep.Events, e)
-		rep.Blobs = append(rep.Blobs, nil)
-		g.revealed.addParents(current, &e.Header)
+		list = append(list, e)
 	}
-	if len(rep.Events) == 0 {
-		return nil, errNothing
-	}
-	return rep.AppendTo(make([]byte, 0, size+20)), nil
+	return list
 }
 
 func (c *conn) serveHeaders(q HeaderReq) ([]byte, error) {
