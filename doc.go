@@ -12,6 +12,8 @@
 //     event.
 //   - outbound: a durable first-in-first-out queue whose head is sent until there
 //     is evidence that it arrived. It cannot read what it orders.
+//   - mailbox, with its two ends mailbox/relay and mailbox/endpoint: sealed mail kept
+//     under leases for those who are away. Neither end can read it.
 //
 // ARCHITECTURE.md is the map, spec/ the wire and storage formats, and
 // imports_test.go the dependency diagram in executable form.
