@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -22,6 +23,8 @@ import (
 	"hearsay/eventgraph"
 	"hearsay/internal/box"
 	"hearsay/internal/config"
+	"hearsay/internal/kv"
+	"hearsay/mailbox"
 )
 
 // The demo's cast: as many nodes, in a line, so that what the first says reaches
@@ -67,10 +70,11 @@ func newDemo() *cobra.Command {
 	return cmd
 }
 
-// A stage is the demo's running nodes.
+// A stage is the demo's running nodes, and a mailbox relay where they all collect.
 type stage struct {
 	dir   string
 	log   *slog.Logger
+	relay *relayService
 	nodes []*daemon // nil: stopped
 	stops []context.CancelFunc
 	ended []chan error // of each node's run
@@ -99,6 +103,9 @@ func openStage(ctx context.Context, port int, log *slog.Logger) (_ *stage, err e
 		}
 	}()
 	keys := newDemoKeys()
+	if keys.relay, err = s.startRelay(ctx, keys); err != nil {
+		return nil, err
+	}
 	peer := ""
 	for i := range demoNodes {
 		cfg, problems := config.Parse([]byte(keys.config(i, dir, port, peer)), config.OSEnv())
@@ -115,6 +122,31 @@ func openStage(ctx context.Context, port int, log *slog.Logger) (_ *stage, err e
 		peer = s.address(i)
 	}
 	return s, nil
+}
+
+// startRelay runs a relay at a free port and returns its address.
+func (s *stage) startRelay(ctx context.Context, k *demoKeys) (address string, err error) {
+	cfg, problems := config.Parse([]byte(k.relayConfig(s.dir)), config.OSEnv())
+	if cfg == nil {
+		return "", problems
+	}
+	cfg.Mailbox.Relay.Listen = "127.0.0.1:0" // a file cannot say so: users need the port
+	if s.relay, err = openRelay(ctx, cfg, new(kv.Disk), s.log); err != nil {
+		return "", err
+	}
+	s.group.Go(func() error {
+		err := s.relay.run(s.run)
+		if s.run.Err() != nil {
+			return nil
+		}
+		return err
+	})
+	keypair, err := relayKeys(cfg)
+	if err != nil {
+		return "", err
+	}
+	a := mailbox.Address{Scheme: "quic", Host: s.relay.udp.LocalAddr().String(), Key: keypair.Transport.Public().(ed25519.PublicKey)}
+	return a.String(), nil
 }
 
 // address is where node i takes connections of peers.
@@ -160,7 +192,11 @@ func (s *stage) halt(i int) (again *config.Config, err error) {
 // close stops the nodes and removes what they stored.
 func (s *stage) close() error {
 	s.stop()
-	return errors.Join(s.group.Wait(), os.RemoveAll(s.dir))
+	err := s.group.Wait()
+	if s.relay != nil {
+		err = errors.Join(err, s.relay.close())
+	}
+	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
 // demoKeys are fresh for every demo.
@@ -168,6 +204,7 @@ type demoKeys struct {
 	magic   [4]byte
 	channel box.SecretKey
 	nodes   [demoNodes]box.SecretKey
+	relay   string // its address
 }
 
 func newDemoKeys() *demoKeys {
@@ -177,6 +214,12 @@ func newDemoKeys() *demoKeys {
 		k.nodes[i] = box.GenerateSecret()
 	}
 	return k
+}
+
+// relayConfig is the file of the relay.
+func (k *demoKeys) relayConfig(dir string) string {
+	return fmt.Sprintf("datastore = %q\n[net]\nactive_profiles = []\nmagic_bytes = [%d, %d, %d, %d]\n[mailbox.relay]\n",
+		filepath.Join(dir, "relay"), k.magic[0], k.magic[1], k.magic[2], k.magic[3])
 }
 
 // config is the file of node i, which is a peer of the node before it.
@@ -208,6 +251,10 @@ inbound = ["quic://127.0.0.1:0"]
 peers = [%s]
 outbound_connect_timeout = 5
 
+[mailbox]
+relays = [%q]
+interval = "1s"
+
 [channel.%q]
 topic = "Say something; the other nodes hear it"
 
@@ -215,10 +262,11 @@ topic = "Say something; the other nodes hear it"
 secret = %q
 topic = "Only who has the secret can read this"
 `, ircPort, filepath.Join(dir, demoName(i)), demoPublic, i == 0, k.magic[0], k.magic[1], k.magic[2], k.magic[3], peers,
-		demoPublic, demoSecret, k.channel.Base58())
+		k.relay, demoPublic, demoSecret, k.channel.Base58())
 	for j := range k.nodes {
 		if j != i {
-			printf(&b, "\n[contact.%q]\ndm_chacha_public = %q\nmy_dm_chacha_secret = %q\n", demoName(j), k.nodes[j].Public().Base58(), k.nodes[i].Base58())
+			printf(&b, "\n[contact.%q]\ndm_chacha_public = %q\nmy_dm_chacha_secret = %q\nmailbox = [%q]\n",
+				demoName(j), k.nodes[j].Public().Base58(), k.nodes[i].Base58(), k.relay)
 		}
 	}
 	return b.String()

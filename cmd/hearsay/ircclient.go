@@ -125,6 +125,18 @@ func (c *ircClient) join(ctx context.Context, channel string) error {
 	return err
 }
 
+// count is how many lines so far hold text.
+func (c *ircClient) count(text string) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, line := range c.lines {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
 func (c *ircClient) close() {
 	_ = c.nc.Close()
 	<-c.done

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"hearsay/eventgraph"
+	"hearsay/internal/config"
 )
 
 // stepTimeout is how long each step of the scene may take. Everything is on one
@@ -64,6 +65,7 @@ func runScene(ctx context.Context, out io.Writer, port int, log *slog.Logger) (e
 		{"an encrypted channel: bob reads it, the graph does not show it", s.encrypted},
 		{"a direct message from alice to bob", s.private},
 		{"the queue: alice speaks while no peer is there; node1 is restarted; node2 comes back; bob hears her", s.queue},
+		{"mailbox: node3 is off and alice writes to bob; node3 comes back without peers and has it from a relay; then from node2 too, shown once", s.mailbox},
 		{"history: carol (node2) comes late and reads what was said", s.history},
 		{"all nodes hold the same events", s.same},
 	} {
@@ -218,6 +220,70 @@ func (s *scene) queue(ctx context.Context) error {
 		now := node.outboundStatus()
 		return now.Depth == 0 && now.AckedTotal == before.AckedTotal+1
 	})
+}
+
+// mailbox turns node3 off while alice writes to bob, and on again where nobody but the
+// relay can give it the message. Alice's deposit stays until bob's receipt.
+func (s *scene) mailbox(ctx context.Context) error {
+	const text, next = "kept for bob", "and now live"
+	s.said = append(s.said, text, next)
+	node, relay := s.stage.nodes[0], s.stage.relay
+	pending := func() int { return node.custody.mail.status().DepositsPending }
+	nothing := func() bool { return pending() == 0 && relay.status().Rows == 0 }
+	if err := until(ctx, "an earlier deposit has no receipt", nothing); err != nil {
+		return err
+	}
+	last, err := s.stage.halt(2)
+	if err != nil {
+		return err
+	}
+	s.bob.close()
+	s.alice.send("PRIVMSG " + demoName(2) + " :" + text)
+	if err := until(ctx, "nothing was deposited", func() bool { return relay.status().Rows == 1 && node.outboundStatus().Depth == 0 }); err != nil {
+		return err
+	}
+	alone := *last
+	alone.Net.Peers = nil
+	back := func(cfg *config.Config) (err error) {
+		if err := s.stage.start(ctx, 2, cfg); err != nil {
+			return err
+		}
+		if s.bob, err = dialIRC(ctx, s.stage.nodes[2].ircAddr().String(), "bob", ""); err != nil {
+			return err
+		}
+		_, err = s.bob.waitMessage(ctx, demoName(0), "bob", text)
+		return err
+	}
+	if pending() != 1 {
+		return errors.New("the deposit is gone before its receipt")
+	}
+	if err := back(&alone); err != nil {
+		return err
+	}
+	if s.stage.nodes[2].graph.Stats().Events >= node.graph.Stats().Events {
+		return errors.New("node3 has it from the graph")
+	}
+	if err := until(ctx, "no receipt", nothing); err != nil {
+		return err
+	}
+	s.bob.close()
+	if _, err := s.stage.halt(2); err != nil {
+		return err
+	}
+	if err := back(last); err != nil {
+		return err
+	}
+	if err := until(ctx, "node3 does not catch up", func() bool { return s.stage.nodes[2].graph.Stats().Events == node.graph.Stats().Events }); err != nil {
+		return err
+	}
+	s.alice.send("PRIVMSG " + demoName(2) + " :" + next)
+	if _, err := s.bob.waitMessage(ctx, demoName(0), "bob", next); err != nil {
+		return err
+	}
+	if n := s.bob.count(" :" + text); n != 1 {
+		return fmt.Errorf("it was shown %d times", n)
+	}
+	return s.hidden(ctx)
 }
 
 // hidden looks for secrets in what every node stores for everybody.

@@ -240,15 +240,9 @@ func scriptSetenv(ts *testscript.TestScript, neg bool, args []string) {
 
 // heard counts the lines that hold text.
 func (c *ircClient) heard(want, text string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := 0
-	for _, line := range c.lines {
-		if strings.Contains(line, text) {
-			n++
-		}
-	}
-	if fmt.Sprint(n) != want {
+	if n := c.count(text); fmt.Sprint(n) != want {
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		return fmt.Errorf("%d lines hold %q, not %s:\n%s", n, text, want, strings.Join(c.tagged, "\n"))
 	}
 	return nil
