@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -31,6 +32,9 @@ type daemon struct {
 	// reread loads the configuration again, for a REHASH; nil: there is nothing to
 	// load.
 	reread func() (*config.Config, error)
+	// file is what reread reads; "": there is none to write to. It is set before run.
+	file    string
+	editing sync.Mutex // one change to file at a time
 
 	graph      *eventgraph.Graph
 	graphStore kv.Store
@@ -200,6 +204,7 @@ func (d *daemon) openIRC(ctx context.Context) error {
 		Network:      d,
 		Reload:       d.reload,
 		ReadState:    d.custody.reads,
+		Editor:       fileEditor{d},
 
 		StatusCommands: d.statusCommands(),
 		Logger:         d.log,
@@ -340,6 +345,11 @@ func (d *daemon) reload(ctx context.Context) (ircd.Summary, error) {
 		return ircd.Summary{}, err
 	}
 	d.worker.Retry() // a key may have come back
+	stuck, err := d.stuck()
+	if err != nil {
+		return ircd.Summary{}, err
+	}
+	changed = append(changed, stuck...)
 	sum := ircd.Summary{Changed: changed, NeedsRestart: changedSections(d.cfg, cfg)}
 	d.log.Info("configuration reloaded", "changes", len(sum.Changed), "need_restart", len(sum.NeedsRestart))
 	return sum, nil

@@ -69,6 +69,7 @@ func newRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			d.file = path
 			go reloadOn(ctx, hup, d, log)
 			return d.run(ctx)
 		},
