@@ -20,7 +20,7 @@ var allowed = map[string][]string{
 	"internal/serial":    {},
 	"internal/kv":        {},
 	"internal/arrival":   {"eventgraph", "internal/kv", "internal/serial"},
-	"internal/readstate": {"internal/kv", "internal/serial"},
+	"internal/readstate": {"internal/arrival", "internal/kv", "internal/serial"},
 	"internal/sealed":    {"internal/kv"},
 	"internal/box":       {},
 	"internal/privmsg":   {"internal/box", "internal/serial"},
