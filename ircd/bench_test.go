@@ -3,11 +3,14 @@ package ircd
 import (
 	"context"
 	"fmt"
+	"iter"
 	"runtime"
 	"testing"
 	"time"
 
+	"hearsay/eventgraph"
 	"hearsay/internal/arrival"
+	"hearsay/internal/kv"
 )
 
 // BenchmarkCatchUp reads 100,000 stored messages of 20 channels and two private conversations'
@@ -66,5 +69,64 @@ func BenchmarkDeliver(b *testing.B) {
 			c.queue.buf = c.queue.buf[:0]
 			c.queue.mu.Unlock()
 		}
+	}
+}
+
+// eventMap is an EventSource of events that are there.
+type eventMap map[eventgraph.ID]eventgraph.Arrival
+
+func (eventMap) Subscribe(context.Context, eventgraph.Seq) iter.Seq2[eventgraph.Arrival, error] {
+	return func(func(eventgraph.Arrival, error) bool) {}
+}
+func (eventMap) Last() eventgraph.Seq { return 0 }
+func (m eventMap) Arrival(id eventgraph.ID) (eventgraph.Arrival, error) {
+	return m[id], nil
+}
+
+// BenchmarkChathistory reads pages of 100 out of 100,000 messages of one channel: the newest ones, those
+// before a message in the middle, and by time.
+func BenchmarkChathistory(b *testing.B) {
+	g := newFakeGraph()
+	for i := range 100_000 {
+		g.say("#dev", fmt.Sprintf("nick%d", i%100), "some words that somebody said")
+	}
+	rows, err := arrival.Open(kv.OpenMemory(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	events := eventMap{}
+	for i := 0; i < len(g.arrivals); i += arrival.MaxIngest {
+		batch := g.arrivals[i:min(i+arrival.MaxIngest, len(g.arrivals))]
+		for _, a := range batch {
+			events[a.Event.ID()] = a
+		}
+		if err := rows.Ingest(batch, func(*eventgraph.Arrival) bool { return true }); err != nil {
+			b.Fatal(err)
+		}
+	}
+	keys := new(Keys)
+	s, err := New(Config{Log: NewArrivalLog(ArrivalConfig{Log: rows, Graph: events, Keys: keys}), Outbox: &fakeOutbox{}, Keys: keys})
+	if err != nil {
+		b.Fatal(err)
+	}
+	cv := s.conversation("#dev", true)
+	for i := range g.arrivals {
+		s.note(cv, mark{arrival.Seq(i + 1), g.arrivals[i].Time.UnixMilli()})
+	}
+	for name, q := range map[string]query{
+		"latest": {sub: "LATEST", refs: []ref{{}}, limit: 100},
+		"before": {sub: "BEFORE", refs: []ref{{seq: 50_000}}, limit: 100},
+		"time":   {sub: "BEFORE", refs: []ref{{time: g.arrivals[50_000].Time.UnixMilli(), timed: true}}, limit: 100},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				page, err := s.fetch(b.Context(), s.ring, q.pick(cv.index))
+				if err != nil || len(page) == 0 {
+					b.Fatal(len(page), err)
+				}
+			}
+			b.ReportMetric(float64(16*cap(cv.index))/(1<<20), "index-MiB")
+		})
 	}
 }

@@ -253,7 +253,7 @@ func isBefore(index []mark, a, b ref) bool {
 }
 
 func moment(index []mark, r ref) int64 {
-	i, ok := slices.BinarySearchFunc(index, r.seq, func(m mark, seq arrival.Seq) int { return cmp.Compare(m.seq, seq) })
+	i, ok := slices.BinarySearchFunc(index, r.seq, bySeq)
 	if !r.timed && ok {
 		return index[i].time
 	}

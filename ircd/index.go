@@ -95,10 +95,21 @@ func (r ref) compare(m mark) int {
 // the references are in, so that paging by time comes to an end and leaves nothing out;
 // they are given in order of arrival (decision 0170).
 func (sp span) page(index []mark) []mark {
-	var in []mark
-	for _, m := range index {
-		if (sp.after.isZero() || sp.after.compare(m) > 0) && (sp.before.isZero() || sp.before.compare(m) < 0) {
-			in = append(in, m)
+	if !sp.after.isZero() && !sp.after.timed { // the index is in this order
+		n, _ := slices.BinarySearchFunc(index, sp.after.seq+1, bySeq)
+		index = index[n:]
+	}
+	if !sp.before.isZero() && !sp.before.timed {
+		n, _ := slices.BinarySearchFunc(index, sp.before.seq, bySeq)
+		index = index[:n]
+	}
+	in := index
+	if sp.after.timed || sp.before.timed {
+		in = nil
+		for _, m := range index {
+			if (!sp.after.timed || sp.after.compare(m) > 0) && (!sp.before.timed || sp.before.compare(m) < 0) {
+				in = append(in, m)
+			}
 		}
 	}
 	timed := sp.after.timed || sp.before.timed
@@ -111,10 +122,12 @@ func (sp span) page(index []mark) []mark {
 		in = in[:sp.limit]
 	}
 	if timed {
-		slices.SortFunc(in, func(a, b mark) int { return cmp.Compare(a.seq, b.seq) })
+		return inOrder(in)
 	}
-	return in
+	return slices.Clone(in) // the index is not the caller's
 }
+
+func bySeq(m mark, seq arrival.Seq) int { return cmp.Compare(m.seq, seq) }
 
 // around selects at most limit marks with r in their middle.
 func around(index []mark, r ref, limit int) []mark {

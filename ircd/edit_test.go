@@ -1,0 +1,117 @@
+package ircd
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"hearsay/internal/box"
+)
+
+// fakeEditor keeps what it was asked for.
+type fakeEditor struct {
+	asked []string
+	err   error
+	key   box.SecretKey
+}
+
+func (f *fakeEditor) note(words ...string) (Summary, error) {
+	f.asked = append(f.asked, strings.Join(words, " "))
+	return Summary{Changed: []string{"done"}, NeedsRestart: []string{"[net]"}}, f.err
+}
+
+func (f *fakeEditor) AddContact(_ context.Context, label string, theirs box.PublicKey) (box.PublicKey, Summary, error) {
+	key := ""
+	if !theirs.IsZero() {
+		key = theirs.Base58()
+	}
+	sum, err := f.note("contact", label, key)
+	return f.key.Public(), sum, err
+}
+
+func (f *fakeEditor) RemoveContact(_ context.Context, label string) (Summary, error) {
+	return f.note("no contact", label)
+}
+
+func (f *fakeEditor) AddChannel(_ context.Context, name string, secret box.SecretKey) (Summary, error) {
+	return f.note("channel", name, secret.Base58())
+}
+
+func (f *fakeEditor) RemoveChannel(_ context.Context, name string) (Summary, error) {
+	return f.note("no channel", name)
+}
+
+// TestEditFromStatus: CONTACTS and CHANNELS reach the Editor, with what they need and nothing else; its
+// errors are told in its words (issue 5).
+func TestEditFromStatus(t *testing.T) {
+	key := secretKey(t, "4wBqpZM9xaSheZzJSMawUKKwhdpChKbZ5eu5ky4Vigw")
+	ed := &fakeEditor{key: key}
+	ours := key.Public().Base58()
+	serve(t, func(c *Config, _ *fakeGraph) {
+		c.Editor = ed
+		c.Settings, _ = people(t)
+	}, func(h *harness) {
+		a := h.register("alice")
+		a.got()
+		ask := func(text string) string { return strings.Join(said(a.do("PRIVMSG *status :"+text)), "\n") }
+		for _, x := range []struct{ text, asked, said string }{
+			{"CONTACTS ADD rob", "contact rob ", "/msg *status CONTACTS ADD your-name " + ours},
+			{"contacts add rob " + ours, "contact rob " + ours, "CONTACTS: done\nCONTACTS: needs a restart: [net]"},
+			{"CONTACTS REMOVE rob", "no contact rob", "rob is removed"},
+			{"CHANNELS ADD #x " + key.Base58(), "channel #x " + key.Base58(), "/join #x\nCHANNELS: done"},
+			{"CHANNELS REMOVE #x", "no channel #x", "#x is removed"},
+			{"CONTACTS ADD rob nonsense", "", "CONTACTS ADD failed: their key is"},
+			{"CHANNELS ADD #x nonsense", "", "CHANNELS ADD failed: a secret is"},
+			{"CONTACTS ADD", "", "Usage: CONTACTS, "},
+			{"CONTACTS REMOVE a b", "", "Usage: CONTACTS, "},
+			{"CHANNELS DROP #x", "", "Usage: CHANNELS, "},
+			{"CONTACTS CARD bob", "", "Your card for Bob, "},
+			{"CONTACTS CARD rob", "", "There is no contact rob yet"},
+		} {
+			ed.asked = nil
+			if got := ask(x.text); !strings.Contains(got, x.said) {
+				t.Errorf("%s: %q", x.text, got)
+			}
+			if got := strings.Join(ed.asked, ","); got != x.asked {
+				t.Errorf("%s: asked for %q, want %q", x.text, got, x.asked)
+			}
+		}
+		ed.asked = nil
+		if got := ask("CHANNELS ADD #y"); len(ed.asked) != 1 || !strings.Contains(got, "CHANNELS ADD "+strings.TrimPrefix(ed.asked[0], "channel ")) {
+			t.Errorf("%q, %q", got, ed.asked)
+		}
+		ed.err = errors.New("one\ntwo")
+		if got := ask("CONTACTS ADD rob"); got != "CONTACTS ADD failed: one\nCONTACTS ADD failed: two" {
+			t.Errorf("%q", got)
+		}
+	})
+	serve(t, nil, func(h *harness) {
+		wantPart(t, h.register("alice").do("PRIVMSG *status :CONTACTS ADD rob"), "cannot write its configuration")
+	})
+}
+
+// TestUsable: DS-79. A record is usable with the very key that it was accepted under.
+func TestUsable(t *testing.T) {
+	st, _ := people(t)
+	keys := new(Keys)
+	if err := keys.Set(st); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"#secret", "Bob", "#public"} {
+		kind, spelt, print, _ := keys.get().Lookup(name)
+		m := Message{nick: "a", text: "x"}
+		m.to.Kind, m.to.Name, m.to.Fingerprint = kind, spelt, print
+		record := m.AppendTo(nil)
+		if conv, ok, err := keys.Usable(record); conv != name || !ok || err != nil {
+			t.Error(name, conv, ok, err)
+		}
+		other := new(Keys)
+		if _, ok, err := other.Usable(record); ok != (name == "#public") || err != nil {
+			t.Error(name, ok, err)
+		}
+	}
+	if _, _, err := keys.Usable([]byte("x")); !errors.Is(err, ErrRecord) {
+		t.Error(err)
+	}
+}
