@@ -154,6 +154,8 @@ func (d *daemon) openStores() (err error) {
 	if d.custody, err = newCustody(run, d.cfg, d.log); err != nil {
 		return errors.Join(err, custody.Close())
 	}
+	d.custody.mail.graph = d.graph
+	d.custody.arrivals.SetCorrespondence(d.custody.mail)
 	return d.custody.mail.open(d.custody.store)
 }
 

@@ -41,10 +41,13 @@ const mailRetry = 5 * time.Second
 type mail struct {
 	arrivals *arrival.Log
 	endpoint *endpoint.Endpoint
-	own      []mailbox.Address
-	reach    endpoint.Reach
-	log      *slog.Logger
-	notices  mailNotices
+	graph    interface { // set before the log is used; nil where nothing arrives
+		Arrival(id eventgraph.ID) (eventgraph.Arrival, error)
+	}
+	own     []mailbox.Address
+	reach   endpoint.Reach
+	log     *slog.Logger
+	notices mailNotices
 
 	mu      sync.Mutex
 	book    *mailBook
@@ -150,6 +153,12 @@ func (m *mail) prune(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
+			}
+		}
+		for n := 1; n > 0 && ctx.Err() == nil; {
+			var err error
+			if n, err = m.arrivals.PruneDirect(time.Now().Add(-mailAge)); err != nil {
+				return err
 			}
 		}
 		select {
@@ -351,12 +360,55 @@ func (m *mail) alias(tx kv.Txn, _ endpoint.Contact, a endpoint.Alias) error {
 
 // wrote tells whether content is a direct message that a contact wrote to us.
 func (b *mailBook) wrote(from endpoint.ContactID, content []byte) bool {
+	id, ok := b.author(content)
+	return ok && id == from
+}
+
+// author is the contact who wrote content to us.
+func (b *mailBook) author(content []byte) (id endpoint.ContactID, ok bool) {
 	msg, err := privmsg.Decode(content)
 	if err != nil {
-		return false
+		return id, false
 	}
 	o, err := b.ring.Open(msg)
-	return err == nil && o.Kind == privmsg.Contact && !o.Mine && o.Name == b.labels[from]
+	if err != nil || o.Kind != privmsg.Contact || o.Mine {
+		return id, false
+	}
+	_, _, pair, ok := b.ring.Lookup(o.Name)
+	return endpoint.ContactID(pair), ok
+}
+
+// Direct implements arrival.Correspondence: where nothing is collected, nothing can come
+// a second time.
+func (m *mail) Direct(ev *eventgraph.Event) bool {
+	if len(m.own) == 0 {
+		return false
+	}
+	_, ok := m.contacts().author(ev.Content)
+	return ok
+}
+
+// Sibling implements arrival.Correspondence.
+func (m *mail) Sibling(r kv.Reader, row *arrival.Row, ev *eventgraph.Event) (bool, error) {
+	book := m.contacts()
+	from, ok := book.author(ev.Content)
+	if !ok {
+		return false, nil
+	}
+	if row.Kind == arrival.Mail {
+		_, wrote, err := endpoint.MessageIn(r, endpoint.MessageID(row.ID))
+		if errors.Is(err, kv.ErrNotFound) {
+			return false, nil
+		}
+		return wrote == from, err
+	}
+	for _, id := range row.Events() {
+		if a, err := m.graph.Arrival(id); err == nil {
+			wrote, ok := book.author(a.Event.Content)
+			return ok && wrote == from, nil
+		}
+	}
+	return false, nil
 }
 
 // message reads what a mailbox brought, for the order of arrival.

@@ -85,6 +85,7 @@ func (r *Row) Events() (ids []eventgraph.ID) {
 type Log struct {
 	store kv.Store
 	now   func() time.Time
+	mail  Correspondence // nil: no mailbox brings anything
 
 	mu   sync.Mutex
 	wake chan struct{} // closed and replaced when rows may have come
@@ -280,8 +281,17 @@ func (l *Log) AppendMail(tx kv.Txn, id ID, hash [32]byte) (added bool, err error
 	if s, err := readSeq(tx, key(tableHash, hash[:])); err != nil {
 		return false, err
 	} else if s != 0 {
-		// Known by the graph: from now on by its id too, so that its later generations are.
-		return false, nameRow(tx, s, id)
+		row, err := readRow(tx, s)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return false, err
+		}
+		if err == nil && row.carries(hash) {
+			// Known by the graph: from now on by its id too, so that its later generations are.
+			return false, nameRow(tx, s, id)
+		}
+	}
+	if forgotten, err := has(tx, key(tableDirect, hash[:])); err != nil || forgotten {
+		return false, err
 	}
 	m, err := readMeta(tx)
 	if err != nil {
@@ -313,11 +323,19 @@ func nameRow(tx kv.Txn, s Seq, id ID) error {
 }
 
 // AliasMail says that a later generation of a mailbox message has other content; the
-// event that has it will be recognised. An unknown message id changes nothing.
+// event that has it will be recognised. Where the graph brought that event already, the
+// message is known. Otherwise an unknown message id changes nothing.
 func (l *Log) AliasMail(tx kv.Txn, id ID, hash [32]byte) error {
 	s, err := readSeq(tx, key(tableInbox, id[:]))
-	if err != nil || s == 0 {
+	if err != nil {
 		return err
+	}
+	if s == 0 {
+		// The graph may have brought the later generation before the mailbox the first.
+		if s, err = readSeq(tx, key(tableHash, hash[:])); err != nil || s == 0 {
+			return err
+		}
+		return nameRow(tx, s, id)
 	}
 	row, err := readRow(tx, s)
 	if errors.Is(err, ErrNotFound) {
@@ -333,6 +351,9 @@ func (l *Log) AliasMail(tx kv.Txn, id ID, hash [32]byte) error {
 	row.generations = append(row.generations, generation{hash: hash})
 	w := writes{tx: tx}
 	w.set(key(tableRow, be(uint64(s))), row.encode())
+	if other, err := readSeq(tx, key(tableHash, hash[:])); err != nil || other != 0 {
+		return errors.Join(err, w.err) // it is here already, as a message of its own
+	}
 	w.set(key(tableHash, hash[:]), be(uint64(s)))
 	return w.err
 }
@@ -419,6 +440,9 @@ func (l *Log) Ingest(arrivals []eventgraph.Arrival, shown func(*eventgraph.Arriv
 				continue
 			}
 			changed = true
+			if err := l.rememberDirect(&w, &m, &a.Event); err != nil {
+				return err
+			}
 			if mailed, err := l.mailed(&w, &a.Event, id); err != nil {
 				return err
 			} else if mailed {
@@ -455,6 +479,11 @@ func (l *Log) mailed(w *writes, ev *eventgraph.Event, id eventgraph.ID) (bool, e
 	alias := func(g generation) bool { return g.hash == ev.ContentHash }
 	if row.Kind == Own || row.Kind == Foreign && !slices.ContainsFunc(row.generations, alias) {
 		return false, nil // the same words said twice are two messages
+	}
+	if !row.carries(ev.ContentHash) && l.mail != nil {
+		if same, err := l.mail.Sibling(w.tx, &row, ev); err != nil || !same {
+			return false, err // nobody can pass off what somebody else says as known
+		}
 	}
 	if len(row.generations) < maxGenerations {
 		row.generations = append(row.generations, generation{id, ev.ContentHash}) // so that it goes with the row

@@ -101,7 +101,7 @@ func (r *rig) check() {
 		return rd.Scan(kv.Scan{Prefix: []byte{space}}, func(k, v []byte) error {
 			var s Seq
 			switch k[1] {
-			case tableMeta, tableRow:
+			case tableMeta, tableRow, tableDirect, tableDirectAge:
 				return nil
 			case tableSlot:
 				slots++

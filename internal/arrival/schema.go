@@ -19,6 +19,8 @@ import (
 //	ai message id      seq, of a mailbox message
 //	ah content hash    seq, of whatever has an event with this content
 //	ap slot seq        rows that go when the slot is no longer retained
+//	ax content hash    when a direct message came by the graph
+//	ay when hash       these, by age
 const (
 	space      = 'a'
 	tableMeta  = 'm'
@@ -28,6 +30,9 @@ const (
 	tableInbox = 'i'
 	tableHash  = 'h'
 	tableSlot  = 'p'
+
+	tableDirect    = 'x'
+	tableDirectAge = 'y'
 )
 
 func key(table byte, parts ...[]byte) []byte {
@@ -45,17 +50,23 @@ type meta struct {
 	last  Seq            // the highest number given
 	graph eventgraph.Seq // arrivals of the graph up to here are in the log
 	rows  uint64
+
+	direct uint64 // remembered direct messages
 }
 
 func (m *meta) encode() []byte {
 	b := serial.AppendUint64(nil, uint64(m.last))
 	b = serial.AppendUint64(b, uint64(m.graph))
-	return seal(serial.AppendUint64(b, m.rows))
+	b = serial.AppendUint64(b, m.rows)
+	return seal(serial.AppendUint64(b, m.direct))
 }
 
 func (m *meta) decode(v []byte) error {
 	return unseal(v, "meta", func(r *serial.Reader) {
 		m.last, m.graph, m.rows = Seq(r.Uint64()), eventgraph.Seq(r.Uint64()), r.Uint64()
+		if r.Len() > 0 { // none before there was mail
+			m.direct = r.Uint64()
+		}
 	})
 }
 

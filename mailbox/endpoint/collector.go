@@ -128,6 +128,14 @@ func (e *Endpoint) pass(ctx context.Context, relay RelayID, who Requester) error
 	}
 	var durable []mailbox.RowID
 	refused := map[mailbox.RefuseReason][]mailbox.RowID{}
+	// What the graph has brought of a later generation is recognised by its alias.
+	for _, row := range page.Rows {
+		if err := e.stageAlias(owner, row.Envelope); errors.Is(err, kv.ErrDiskFull) {
+			break
+		} else if err != nil {
+			return errors.Join(errStore, err)
+		}
+	}
 	for _, row := range page.Rows {
 		if ctx.Err() != nil {
 			break // what is staged is acknowledged at the next pass, as repeats
@@ -227,6 +235,24 @@ func (e *Endpoint) stage(relay RelayID, owner map[mailbox.Token]Contact, raw []b
 		}
 		return t.end()
 	})
+}
+
+// stageAlias tells the application of an alias ahead of its turn, since it is of use to
+// the message that stands before it. Anything else is passed over.
+func (e *Endpoint) stageAlias(owner map[mailbox.Token]Contact, raw []byte) error {
+	env, err := mailbox.ParseEnvelope(raw)
+	if err != nil || e.cfg.Alias == nil {
+		return nil //nolint:nilerr // judged when its turn comes
+	}
+	c, ok := owner[env.Token]
+	if !ok {
+		return nil
+	}
+	rec, err := Open(c.Pair, env)
+	if err != nil || rec.Alias == nil || e.now().Sub(rec.Created) > MaxAge {
+		return nil //nolint:nilerr // as above
+	}
+	return e.store.Update(opStage, func(tx kv.Txn) error { return e.cfg.Alias(tx, c, *rec.Alias) })
 }
 
 // RemoveInbox takes a message out of the inbox, in the transaction in which the

@@ -228,19 +228,19 @@ func (t *txn) owe(contact ContactID, relay RelayID, id MessageID) {
 
 // Message returns what a mailbox brought: kv.ErrNotFound where there is nothing.
 func (e *Endpoint) Message(id MessageID) (m Message, from ContactID, err error) {
-	err = e.store.View(func(r kv.Reader) error {
-		v, err := r.Get(key(tableInbox, id[:]))
-		if err != nil {
-			return err
-		}
-		var row inboxRow
-		if err := row.decode(v); err != nil {
-			return err
-		}
-		m, from = row.message, row.contact
-		return nil
-	})
+	err = e.store.View(func(r kv.Reader) (err error) { m, from, err = MessageIn(r, id); return err })
 	return m, from, err
+}
+
+// MessageIn is Message within a transaction.
+func MessageIn(r kv.Reader, id MessageID) (m Message, from ContactID, err error) {
+	v, err := r.Get(key(tableInbox, id[:]))
+	if err != nil {
+		return m, from, err
+	}
+	var row inboxRow
+	err = row.decode(v)
+	return row.message, row.contact, err
 }
 
 // Counts are the sizes of the tables, for status output.
