@@ -267,7 +267,7 @@ func TestReadStateSurvivesRestart(t *testing.T) {
 		n.end()
 
 		n = startNode(t, graph, custody, Settings{}, withReads)
-		a, lines := n.on("phone", "draft/read-marker")
+		_, lines := n.on("phone", "draft/read-marker")
 		want(t, texts(lines, "PRIVMSG"), "3")
 		wantPart(t, lines, " MARKREAD #dev timestamp=2000-01-01T00:00:00.000Z")
 		b = n.join("bob", "#dev", chCaps...)

@@ -13,20 +13,21 @@ import (
 // told.
 func cmdMarkread(s *Server, rq *request) error {
 	target := rq.param(0)
-	fail := func(code, text string) error {
+	fail := func(code, text string) {
 		context := []string{}
 		if target != "" {
 			context = append(context, token(target))
 		}
 		rq.failHistory(code, context, text)
-		return nil
 	}
 	name, ok := s.markable(target)
 	switch {
 	case target == "":
-		return fail("NEED_MORE_PARAMS", "Missing parameters")
+		fail("NEED_MORE_PARAMS", "Missing parameters")
+		return nil
 	case !ok:
-		return fail("INVALID_PARAMS", "This cannot have been read: it is no channel and no nick")
+		fail("INVALID_PARAMS", "This cannot have been read: it is no channel and no nick")
+		return nil
 	case len(rq.msg.Params) == 1:
 		rq.send(s.marker(name))
 		return nil
@@ -34,14 +35,15 @@ func cmdMarkread(s *Server, rq *request) error {
 	value, found := strings.CutPrefix(rq.param(1), "timestamp=")
 	at, err := time.Parse(time.RFC3339Nano, value)
 	if !found || err != nil || at.UnixMilli() < 0 {
-		return fail("INVALID_PARAMS", "A marker is timestamp=YYYY-MM-DDThh:mm:ss.sssZ")
+		fail("INVALID_PARAMS", "A marker is timestamp=YYYY-MM-DDThh:mm:ss.sssZ")
+		return nil
 	}
 	rq.job = func(context.Context) event {
 		_, err := s.cfg.ReadState.SetMarker(privmsg.Fold(target), at)
 		return evAnswer{rq, func() {
 			if err != nil {
 				s.log.Warn("a read marker was not stored", "error", err)
-				_ = fail("INTERNAL_ERROR", "The read marker could not be stored")
+				fail("INTERNAL_ERROR", "The read marker could not be stored")
 				return
 			}
 			l := s.marker(name)

@@ -54,14 +54,20 @@ func TestEdits(t *testing.T) {
 		add  string // what comes at the end
 		err  error
 	}{
-		{"remove contact", func(e *Editor) error { return e.RemoveContact("bob") },
-			"[contact.\"bob\"]\ndm_chacha_public = \"" + public.Base58() + "\"\nmy_dm_chacha_secret = \"" + secret.Base58() + "\" # ours\n", "", nil},
-		{"remove channel", func(e *Editor) error { return e.RemoveChannel("#x") },
-			"[channel.\"#x\"]\nsecret = \"" + secret.Base58() + "\"\ntopic = '''# no comment'''\n", "", nil},
+		{
+			"remove contact", func(e *Editor) error { return e.RemoveContact("bob") },
+			"[contact.\"bob\"]\ndm_chacha_public = \"" + public.Base58() + "\"\nmy_dm_chacha_secret = \"" + secret.Base58() + "\" # ours\n", "", nil,
+		},
+		{
+			"remove channel", func(e *Editor) error { return e.RemoveChannel("#x") },
+			"[channel.\"#x\"]\nsecret = \"" + secret.Base58() + "\"\ntopic = '''# no comment'''\n", "", nil,
+		},
 		{"remove the last", func(e *Editor) error { return e.RemoveChannel("#y") }, "[channel.\"#y\"] # public\ntopic = \"t\"\n", "", nil},
 		{"add channel", func(e *Editor) error { return e.AddChannel(`#q"\`, secret) }, "", "\n\n[channel.\"#q\\\"\\\\\"]\nsecret = \"" + secret.Base58() + "\"\n", nil},
-		{"add contact", func(e *Editor) error { return e.AddContact(`a\b`, public, secret) }, "",
-			"\n\n[contact.\"a\\\\b\"]\n# for them: dm_chacha_public = \"" + secret.Public().Base58() + "\"\ndm_chacha_public = \"" + public.Base58() + "\"\nmy_dm_chacha_secret = \"" + secret.Base58() + "\"\n", nil},
+		{
+			"add contact", func(e *Editor) error { return e.AddContact(`a\b`, public, secret) }, "",
+			"\n\n[contact.\"a\\\\b\"]\n# for them: dm_chacha_public = \"" + secret.Public().Base58() + "\"\ndm_chacha_public = \"" + public.Base58() + "\"\nmy_dm_chacha_secret = \"" + secret.Base58() + "\"\n", nil,
+		},
 		{"a channel twice", func(e *Editor) error { return e.AddChannel("#X", secret) }, "", "", ErrExists},
 		{"a contact twice", func(e *Editor) error { return e.AddContact("Bob", public, secret) }, "", "", ErrExists},
 		{"pending, but there", func(e *Editor) error { return e.AddPending("BOB", secret) }, "", "", ErrExists},
