@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"hearsay/eventgraph"
 	"hearsay/internal/arrival"
 	"hearsay/internal/privmsg"
 )
@@ -121,11 +122,21 @@ func (f *feed) open(a *Arrival) (incoming, bool) {
 	if err != nil { // no key, or forged (T4)
 		return in, false
 	}
-	if o.Kind != privmsg.Public && !a.Event.IsNull() && !f.replays.First(o.Nonce, a.Event) { // T24
+	if o.Kind != privmsg.Public && !f.replays.First(o.Nonce, a.source()) { // T24
 		return in, false
 	}
 	in.kind, in.name, in.nick, in.lines, in.mine = o.Kind, o.Name, o.Nick, textLines(o.Text), o.Mine
 	return in, true
+}
+
+// source is what stands for the message where replays are recognised: its event, or what
+// it is called where a mailbox brought it.
+func (a *Arrival) source() (id eventgraph.ID) {
+	if !a.Event.IsNull() {
+		return a.Event
+	}
+	copy(id[:], a.ID)
+	return id
 }
 
 // textLines are the lines of a message as they are shown.

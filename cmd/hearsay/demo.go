@@ -239,6 +239,8 @@ skip_dag_sync = %t
 
 [outbound]
 min_connections = 1
+wakeup = "1s"
+retry_initial = "2s"
 
 [net]
 magic_bytes = [%d, %d, %d, %d]

@@ -84,7 +84,7 @@ func newMail(store kv.Store, arrivals *arrival.Log, cfg *config.Config, log *slo
 		Store: store, Own: own, Interval: cfg.Mailbox.Interval, Logger: log,
 		Contacts: func() []endpoint.Contact { return m.contacts().list },
 		Relay:    m.relay, Stage: m.stage, Alias: m.alias,
-		Staged: arrivals.Notify, Notify: m.notify,
+		Staged: func() { m.arrivals.Notify() }, Notify: m.notify,
 	})
 	return m, err
 }
@@ -279,13 +279,32 @@ func (m *mail) relay(id endpoint.RelayID, role endpoint.Role) endpoint.Requester
 }
 
 // refused counts the relays that must not be reached (MB-47).
-func (m *mail) refused() (n int) {
-	for _, addresses := range m.contacts().relays {
-		if !slices.ContainsFunc(addresses, func(a mailbox.Address) bool { _, err := m.reach.Check(a); return err == nil }) {
+func (m *mail) refused() int { return m.contacts().refused(m.reach) }
+
+func (b *mailBook) refused(reach endpoint.Reach) (n int) {
+	for _, addresses := range b.relays {
+		if !slices.ContainsFunc(addresses, func(a mailbox.Address) bool { _, err := reach.Check(a); return err == nil }) {
 			n++
 		}
 	}
 	return n
+}
+
+// refusedRelays is refused of a configuration.
+func refusedRelays(cfg *config.Config) (int, error) {
+	own, err := relayAddresses(cfg.Mailbox.Relays)
+	if err != nil {
+		return 0, err
+	}
+	reach, err := reachOf(cfg)
+	if err != nil {
+		return 0, err
+	}
+	book, err := newMailBook(own, cfg.Chat.Contacts)
+	if err != nil {
+		return 0, err
+	}
+	return book.refused(reach), nil
 }
 
 // deposited marks a message of which the recipient gets to know the text by mail: its

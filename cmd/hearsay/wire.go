@@ -184,6 +184,11 @@ func checkWiring(cfg *config.Config) config.Problems {
 	if err := settings.Validate(); err != nil {
 		bad("channel, contact, autojoin", err)
 	}
+	if n, err := refusedRelays(cfg); err != nil {
+		bad("mailbox, contact", err)
+	} else if n > 0 {
+		problems = append(problems, config.Problem{Key: "mailbox.relays", Text: fmt.Sprintf(mailRefused, are(n, "mailbox relay")), Warning: true})
+	}
 	for _, file := range []struct{ key, path string }{{"irc_tls_cert", cfg.IRC.TLSCert}, {"irc_tls_secret", cfg.IRC.TLSKey}} {
 		if file.path == "" || !strings.HasPrefix(cfg.IRC.Listen, "tcp+tls:") {
 			continue
