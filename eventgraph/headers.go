@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"hearsay/internal/kv"
 )
 
@@ -264,12 +266,31 @@ func (g *Graph) Missing(slot Slot, limit int) ([]Header, error) {
 }
 
 // headers reads headers from the store; those that went away meanwhile are left out.
-// keep: the bodies will be asked for next.
+// keep: the bodies will be asked for next. A page is read by two goroutines, since
+// whoever asked waits for all of it.
 func (g *Graph) headers(st *slotState, ids []ID, keep bool) ([]Header, error) {
-	list := make([]Header, 0, len(ids))
 	if keep {
 		g.recent.open(time.Now())
 	}
+	if len(ids) < recentPage {
+		return g.readHeaders(st, ids, keep)
+	}
+	var parts [2][]Header
+	var group errgroup.Group
+	for i, part := range [][]ID{ids[:len(ids)/2], ids[len(ids)/2:]} {
+		group.Go(func() (err error) {
+			parts[i], err = g.readHeaders(st, part, keep)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return slices.Concat(parts[:]...), nil
+}
+
+func (g *Graph) readHeaders(st *slotState, ids []ID, keep bool) ([]Header, error) {
+	list := make([]Header, 0, len(ids))
 	var key [1 + 8 + 32]byte
 	err := g.store.View(func(r kv.Reader) error {
 		for i := range ids {

@@ -171,22 +171,12 @@ func (x *index) inOrder(a, b uint32) int {
 // that the result needs.
 func (x *index) lowest(list []uint32, limit int) []uint32 {
 	if len(list) > limit {
-		count := map[uint64]int{}
-		for _, n := range list {
-			count[x.entries[n].layer]++
-		}
-		layers := make([]uint64, 0, len(count))
-		for l := range count {
-			layers = append(layers, l)
+		layers := make([]uint64, len(list))
+		for i, n := range list {
+			layers[len(list)-1-i] = x.entries[n].layer // lists mostly come in falling order
 		}
 		slices.Sort(layers)
-		var top uint64
-		sum := 0
-		for _, l := range layers {
-			if top, sum = l, sum+count[l]; sum >= limit {
-				break
-			}
-		}
+		top := layers[max(limit, 1)-1]
 		list = slices.DeleteFunc(list, func(n uint32) bool { return x.entries[n].layer > top })
 	}
 	slices.SortFunc(list, x.inOrder)
