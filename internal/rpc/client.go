@@ -44,6 +44,9 @@ func (c *Client) Close() error { return c.nc.Close() }
 // Call asks for method and decodes the result into result, unless that is nil. A
 // refusal is an *Error. Any other error leaves the connection unusable.
 func (c *Client) Call(ctx context.Context, method string, params, result any) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("rpc: %s: %w", method, err)
+	}
 	stop := context.AfterFunc(ctx, func() { _ = c.nc.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	c.id++
