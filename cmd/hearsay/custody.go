@@ -132,6 +132,10 @@ func newCustody(store runStore, cfg *config.Config, log *slog.Logger) (_ *custod
 	if err != nil {
 		return nil, err
 	}
+	c.mail.held = func() (bool, error) {
+		sum, err := c.queue.Summary()
+		return sum.Held, err
+	}
 	return c, nil
 }
 

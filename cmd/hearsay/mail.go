@@ -31,6 +31,9 @@ const (
 	mailLeast = 7 * 24 * time.Hour
 )
 
+// heldPoll is how often a held queue is looked at.
+const heldPoll = time.Second
+
 // mailRetry is the wait for a disk that is too full.
 const mailRetry = 5 * time.Second
 
@@ -44,6 +47,7 @@ type mail struct {
 	graph    interface { // set before the log is used; nil where nothing arrives
 		Arrival(id eventgraph.ID) (eventgraph.Arrival, error)
 	}
+	held    func() (bool, error) // the queue's flag; set before run
 	own     []mailbox.Address
 	reach   endpoint.Reach
 	log     *slog.Logger
@@ -118,8 +122,20 @@ func (m *mail) run(ctx context.Context) error {
 
 // exchange runs the endpoint. A disk that is too full ends it for a moment; what it owes
 // is in the store.
+// Nothing is exchanged while a restored queue is held: deposits that were receipted since
+// the backup are in it again (ST-06).
 func (m *mail) exchange(ctx context.Context) error {
 	for {
+		if held, err := m.held(); err != nil {
+			return err
+		} else if held {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(heldPoll):
+			}
+			continue
+		}
 		err := m.endpoint.Run(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -310,7 +310,7 @@ func newQueuePurge() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "purge",
 		Short: "drop all waiting messages and erase their text",
-		Long: "Drops everything that waits in the datastore of a stopped daemon, and writes its custody store anew, so that the\n" +
+		Long: "Drops everything that waits in the datastore of a stopped daemon, deposits for mailbox relays too, and writes its custody store anew, so that the\n" +
 			"text is in none of its files any more. Before going back to darkirc, or after restoring an old backup, this is how\n" +
 			"nothing readable stays behind.\n\n" +
 			"It cannot reach what was sent (that is in the event graph, here and at everybody's, until its slot is dropped), nor\n" +
@@ -343,6 +343,9 @@ func newQueuePurge() *cobra.Command {
 func purge(ctx context.Context, cfg *config.Config) (n int, err error) {
 	err = withStopped(cfg, false, func(c *custody) error {
 		if n, err = c.queue.Purge(ctx); err != nil {
+			return err
+		}
+		if _, err := c.mail.endpoint.Drop(nil); err != nil {
 			return err
 		}
 		return c.queue.Release(ctx) // an empty queue has nothing to be confirmed

@@ -22,7 +22,7 @@ func (d *daemon) statusCommands() []ircd.StatusCommand {
 		Usage: "QUEUE [CANCEL position|RELEASE]",
 		Help:  "the messages that wait to be sent or acknowledged; drop one for good; confirm a restored queue",
 		Run:   d.queueCommand,
-	}}
+	}, d.mailStatusCommand()}
 }
 
 func (d *daemon) queueCommand(ctx context.Context, args []string, _ string) ([]string, error) {

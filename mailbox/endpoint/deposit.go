@@ -188,6 +188,9 @@ func (e *Endpoint) settle(seq uint64, out attempt) error {
 			case p.kind == parcelReceipt:
 				t.dropParcel(seq, &old) // the message will come again, and its receipt with it
 				return t.end()
+			case !e.known(p.contact):
+				t.dropParcel(seq, &old) // nobody can receipt it any more
+				return t.end()
 			case ok:
 				p.envelope, p.created, p.accepted, p.refused, p.due = again, now.UnixMilli(), 0, 0, now.UnixMilli()
 				tell(NoticeUnread)
@@ -200,6 +203,11 @@ func (e *Endpoint) settle(seq uint64, out attempt) error {
 		fn()
 	}
 	return err
+}
+
+func (e *Endpoint) known(id ContactID) bool {
+	_, ok := e.contact(id)
+	return ok
 }
 
 // readdress seals the record of a parcel anew, under the token of this week.
