@@ -125,7 +125,7 @@ func cmdCap(s *Server, rq *request) error {
 
 // parseCaps reads a REQ's list. Later mentions win, so no name is in both sets.
 func parseCaps(list string) (on, off capSet, ok bool) {
-	for _, word := range strings.Fields(list) {
+	for word := range strings.FieldsSeq(list) {
 		name, minus := strings.CutPrefix(word, "-")
 		i := slices.IndexFunc(capNames, func(c capName) bool { return c.name == name })
 		if i < 0 {

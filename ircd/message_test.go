@@ -359,14 +359,14 @@ func TestLongMessage(t *testing.T) {
 			if got := strings.Join(texts(b.got(), "PRIVMSG"), ""); got != text {
 				t.Errorf("shown of %d bytes differs", len(text))
 			}
-			sent := ""
+			var sent strings.Builder
 			for _, q := range h.outbox.queue[before:] {
 				if len(q.m.text) > privmsg.MaxText {
 					t.Errorf("a part of %d bytes", len(q.m.text))
 				}
-				sent += q.m.text
+				sent.WriteString(q.m.text)
 			}
-			if sent != text {
+			if sent.String() != text {
 				t.Errorf("sent of %d bytes differs", len(text))
 			}
 		}
@@ -377,12 +377,12 @@ func TestLongMessage(t *testing.T) {
 		}
 		a.got()
 		action := "\x01ACTION " + strings.Repeat("waves ", 150) + "\x01"
-		body := ""
+		var body strings.Builder
 		for _, piece := range texts(a.do("PRIVMSG #dev :"+action), "PRIVMSG") {
-			body += strings.TrimSuffix(strings.TrimPrefix(piece, "\x01ACTION "), "\x01")
+			body.WriteString(strings.TrimSuffix(strings.TrimPrefix(piece, "\x01ACTION "), "\x01"))
 		}
-		if body != strings.Repeat("waves ", 150) {
-			t.Errorf("action: %q", body)
+		if body.String() != strings.Repeat("waves ", 150) {
+			t.Errorf("action: %q", body.String())
 		}
 	})
 }

@@ -91,7 +91,7 @@ func (s *Server) online(folded string) (spelling string, ok bool) {
 func cmdIson(s *Server, rq *request) error {
 	var all []string
 	n := 0
-	for _, nick := range strings.Fields(strings.Join(rq.msg.Params, " ")) {
+	for nick := range strings.FieldsSeq(strings.Join(rq.msg.Params, " ")) {
 		name, ok := s.online(privmsg.Fold(nick))
 		if n += len(name) + 1; ok && n <= maxReply {
 			all = append(all, name)
