@@ -240,10 +240,8 @@ func (g *Gossip) kick(id p2p.ConnID, slot eventgraph.Slot) { g.plans.kick(id, sl
 
 func (g *Gossip) slotSynced(s eventgraph.Slot) bool {
 	// A slot that is not wanted is not synced by anybody, and not kept either: too old.
-	for _, kept := range g.graph.Slots() {
-		if kept == s {
-			return g.plans.slotSynced(s)
-		}
+	if slices.Contains(g.graph.Slots(), s) {
+		return g.plans.slotSynced(s)
 	}
 	return true
 }

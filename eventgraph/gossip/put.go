@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"hearsay/eventgraph"
@@ -75,10 +76,8 @@ func wellFormed(e *eventgraph.Event) bool {
 		if p.IsNull() {
 			continue
 		}
-		for _, q := range e.Parents[:i] {
-			if p == q {
-				return false
-			}
+		if slices.Contains(e.Parents[:i], p) {
+			return false
 		}
 		n++
 	}
