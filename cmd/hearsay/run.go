@@ -18,7 +18,7 @@ import (
 // gcPercent is how much garbage there may be for what lives. A node computes little,
 // and most of what lives are two memtables: Go's default of 100 would only double what
 // hostile peers can make it hold.
-const gcPercent = 25
+const gcPercent = 15
 
 func newRun() *cobra.Command {
 	var w where
