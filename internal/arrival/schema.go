@@ -3,7 +3,6 @@ package arrival
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 
 	"hearsay/eventgraph"
 	"hearsay/internal/kv"
@@ -108,24 +107,16 @@ func (r *Row) decode(v []byte) error {
 	})
 }
 
-// valueVersion begins every value; a checksum ends it.
-const valueVersion = 1
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-func seal(body []byte) []byte {
-	v := append([]byte{valueVersion}, body...)
-	return binary.LittleEndian.AppendUint32(v, crc32.Checksum(v, castagnoli))
-}
+func seal(body []byte) []byte { return kv.SealRecord(body) }
 
 func unseal(v []byte, what string, read func(*serial.Reader)) error {
-	n := len(v) - crc32.Size
-	if n < 1 || v[0] != valueVersion || binary.LittleEndian.Uint32(v[n:]) != crc32.Checksum(v[:n], castagnoli) {
-		return fmt.Errorf("arrival: %w: %s: bad checksum or version", kv.ErrCorrupt, what)
+	body, err := kv.OpenRecord(v)
+	if err == nil {
+		r := serial.NewReader(body)
+		read(r)
+		err = r.Done()
 	}
-	r := serial.NewReader(v[1:n])
-	read(r)
-	if err := r.Done(); err != nil {
+	if err != nil {
 		return fmt.Errorf("arrival: %w: %s: %w", kv.ErrCorrupt, what, err)
 	}
 	return nil

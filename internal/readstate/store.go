@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"maps"
 	"slices"
 	"sync"
@@ -285,24 +284,16 @@ func (m *marker) decode(v []byte) error {
 	})
 }
 
-// valueVersion begins every value; a checksum ends it.
-const valueVersion = 1
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-func seal(body []byte) []byte {
-	v := append([]byte{valueVersion}, body...)
-	return binary.LittleEndian.AppendUint32(v, crc32.Checksum(v, castagnoli))
-}
+func seal(body []byte) []byte { return kv.SealRecord(body) }
 
 func unseal(v []byte, read func(*serial.Reader)) error {
-	n := len(v) - crc32.Size
-	if n < 1 || v[0] != valueVersion || binary.LittleEndian.Uint32(v[n:]) != crc32.Checksum(v[:n], castagnoli) {
-		return fmt.Errorf("readstate: %w: bad checksum or version", kv.ErrCorrupt)
+	body, err := kv.OpenRecord(v)
+	if err == nil {
+		r := serial.NewReader(body)
+		read(r)
+		err = r.Done()
 	}
-	r := serial.NewReader(v[1:n])
-	read(r)
-	if err := r.Done(); err != nil {
+	if err != nil {
 		return fmt.Errorf("readstate: %w: %w", kv.ErrCorrupt, err)
 	}
 	return nil
