@@ -279,7 +279,7 @@ func TestConformanceISupport(t *testing.T) {
 				tokens = append(tokens, words[3:]...)
 			}
 			want(h.t, tokens, "AWAYLEN=256", "BOT=B", "CASEMAPPING=ascii", "CHANLIMIT=#:256", "CHANMODES=b,,,", "CHANNELLEN=24", "CHANTYPES=#",
-				"CHATHISTORY=500", "ELIST=MNTU", "LINELEN=512", "MAXTARGETS=4", "MODES=1", "MONITOR=100", "MSGREFTYPES=msgid,timestamp", "NAMELEN=256", "NETWORK=darkirc", "NICKLEN=24", "PREFIX=",
+				"CHATHISTORY=500", "ELIST=MNTU", "LINELEN=512", "MAXTARGETS=4", "MODES=1", "MONITOR=100", "MSGREFTYPES=msgid,timestamp", "NAMELEN=256", "NETWORK=darkirc", "NICKLEN=24",
 				"SAFELIST", "TARGMAX=JOIN:,LIST:,MONITOR:,NAMES:4,NOTICE:4,PART:,PRIVMSG:4,TAGMSG:4,WHOIS:1,WHOWAS:1", "TOPICLEN=390", "USERLEN=16",
 				"UTF8ONLY", "WHOX")
 		}},

@@ -28,7 +28,6 @@ func (s *Server) isupport() [][]string {
 		"NAMELEN=" + n(maxReason),
 		"NETWORK=" + s.cfg.NetworkName,
 		"NICKLEN=" + n(privmsg.MaxNick),
-		"PREFIX=",
 		"SAFELIST",
 		"TARGMAX=JOIN:,LIST:,MONITOR:,NAMES:" + few + ",NOTICE:" + few + ",PART:,PRIVMSG:" + few + ",TAGMSG:" + few + ",WHOIS:1,WHOWAS:1",
 		"TOPICLEN=" + n(maxTopic),
