@@ -7,6 +7,8 @@ import (
 )
 
 // isupport is 005, in lines of at most ten tokens. Everything in it is true.
+// There is no PREFIX: an empty one, which the specifications want, ends catgirl
+// (decision 0205).
 func (s *Server) isupport() [][]string {
 	n := strconv.Itoa
 	few := n(maxTargets)
