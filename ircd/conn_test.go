@@ -284,9 +284,12 @@ func TestTLS(t *testing.T) {
 	if got := name(); got != "one.test" {
 		t.Errorf("certificate of %s", got)
 	}
+	if said, err := s.Apply(ctx, Settings{}); err != nil || len(said) > 0 {
+		t.Errorf("the same certificate: %q, %v", said, err)
+	}
 	certificate(t, dir, "two.test")
-	if _, err := s.Apply(ctx, Settings{}); err != nil {
-		t.Fatal(err)
+	if said, err := s.Apply(ctx, Settings{}); err != nil || len(said) != 1 || !strings.HasPrefix(said[0], "there is another TLS certificate") {
+		t.Errorf("%q, %v", said, err)
 	}
 	if got := name(); got != "two.test" {
 		t.Errorf("certificate of %s", got)

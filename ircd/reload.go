@@ -19,7 +19,8 @@ func (s *Server) Apply(ctx context.Context, st Settings) ([]string, error) {
 	if err := st.Validate(); err != nil {
 		return nil, err
 	}
-	if err := s.certs.load(s.cfg.Listen); err != nil {
+	renewed, err := s.certs.load(s.cfg.Listen)
+	if err != nil {
 		return nil, err
 	}
 	// Set derives the keys that validation has just proven usable. Acceptance still
@@ -33,7 +34,7 @@ func (s *Server) Apply(ctx context.Context, st Settings) ([]string, error) {
 	}
 	select {
 	case changed := <-done:
-		return changed, nil
+		return append(changed, renewed...), nil
 	case <-s.done:
 		return nil, context.Canceled
 	case <-ctx.Done():

@@ -138,7 +138,7 @@ func (s *Server) Listen(ctx context.Context) error {
 	if s.bound {
 		return nil
 	}
-	if err := s.certs.load(s.cfg.Listen); err != nil {
+	if _, err := s.certs.load(s.cfg.Listen); err != nil {
 		return err
 	}
 	var opened []listener

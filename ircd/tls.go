@@ -1,6 +1,8 @@
 package ircd
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -15,8 +17,9 @@ type certificates struct {
 }
 
 // load reads all certificates: the whole chain, and keys in PKCS#1, PKCS#8 or EC form
-// (T27). With an error nothing is replaced.
-func (cs *certificates) load(all []Listen) error {
+// (T27). With an error nothing is replaced. What it returns says, for a person who pins
+// them, which are other ones than before.
+func (cs *certificates) load(all []Listen) (changed []string, err error) {
 	fresh := map[Listen]*tls.Certificate{}
 	var errs []error
 	for _, l := range all {
@@ -31,12 +34,17 @@ func (cs *certificates) load(all []Listen) error {
 		fresh[l] = &cert
 	}
 	if len(errs) > 0 {
-		return fmt.Errorf("%w: %w", ErrConfig, errors.Join(errs...))
+		return nil, fmt.Errorf("%w: %w", ErrConfig, errors.Join(errs...))
 	}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
+	for _, l := range all {
+		if was, is := cs.byKey[l], fresh[l]; was != nil && is != nil && !bytes.Equal(was.Certificate[0], is.Certificate[0]) {
+			changed = append(changed, fmt.Sprintf("there is another TLS certificate, its SHA-256 fingerprint is %x", sha256.Sum256(is.Certificate[0])))
+		}
+	}
 	cs.byKey = fresh
-	return nil
+	return changed, nil
 }
 
 // config serves l's certificate, whichever is loaded at the time; nil for a plain
