@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"hearsay/internal/privmsg"
+	"hearsay/outbound"
 )
 
 // Keys holds the keys of the settings in force. It outlives a Server, so that a queue
@@ -58,11 +59,18 @@ func (k *Keys) watch() (*privmsg.Keyring, <-chan struct{}) {
 // or was changed, never anything in clear or under another key (DS-79), and ErrRecord
 // for bytes that are no Message.
 func (k *Keys) Materialise(record []byte) (content []byte, err error) {
+	return k.MaterialiseAs(outbound.LogicalID{}, record)
+}
+
+// MaterialiseAs is Materialise of a message whose generations its recipient can tell for
+// one, if it is a direct message: their nonces carry the logical id, under the pair's key
+// (decision 0195).
+func (k *Keys) MaterialiseAs(id outbound.LogicalID, record []byte) (content []byte, err error) {
 	m, err := DecodeMessage(record)
 	if err != nil {
 		return nil, err
 	}
-	p, err := k.get().Seal(m.to, m.nick, m.text)
+	p, err := k.get().SealAs(id, m.to, m.nick, m.text)
 	if errors.Is(err, privmsg.ErrNoKey) {
 		return nil, ErrNoKey
 	}

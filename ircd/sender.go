@@ -65,7 +65,7 @@ func (s *Sender) Accept(ctx context.Context, parts []Message) ([]Accepted, error
 // Materialise makes an event as it was fixed at acceptance: a fresh nonce, then fresh
 // tips and time (DS-70, DS-74). Without the very key it parks the head (DS-79).
 func (s *Sender) Materialise(_ context.Context, e outbound.Entry) (eventgraph.Event, error) {
-	content, err := s.Keys.Materialise(e.Payload)
+	content, err := s.Keys.MaterialiseAs(e.ID, e.Payload)
 	if errors.Is(err, ErrNoKey) {
 		return eventgraph.Event{}, &outbound.Refusal{Reason: outbound.ReasonKey, Err: err}
 	}

@@ -114,6 +114,11 @@ func (b *Box) Open(sealed []byte) (text []byte, nonce Nonce, err error) {
 // SealText is Seal in base58, the form of a message's fields.
 func (b *Box) SealText(text []byte) string { return base58.Encode(b.Seal(text)) }
 
+// SealTextTagged is SealTagged in base58.
+func (b *Box) SealTextTagged(text []byte, tag Tag) string {
+	return base58.Encode(b.SealTagged(text, tag))
+}
+
 // DecodeText takes the base58 off a field. The work grows with the square of its
 // length, so callers bound the length first. Every failure is [ErrOpen].
 func DecodeText(field string) ([]byte, error) {

@@ -147,6 +147,13 @@ type Sealed struct {
 // channel has become a private one since: never in clear, never under another key
 // (DS-79).
 func (k *Keyring) Seal(to Sealed, nick, text string) (Message, error) {
+	return k.SealAs([16]byte{}, to, nick, text)
+}
+
+// SealAs is Seal of a message with an id, the same for all its generations: who can open
+// a direct message finds it in [Opened], nobody else sees that it is there (decision
+// 0195). A zero id is none; an id must not be used for two texts.
+func (k *Keyring) SealAs(id [16]byte, to Sealed, nick, text string) (Message, error) {
 	kind, _, print, _ := k.Lookup(to.Name)
 	if kind != to.Kind || print != to.Fingerprint {
 		return Message{}, ErrNoKey
@@ -170,11 +177,13 @@ func (k *Keyring) Seal(to Sealed, nick, text string) (Message, error) {
 	case Contact:
 		for _, c := range k.contacts {
 			if c.label == to.Name {
-				return Message{
-					Channel: c.box.SealText(dummy),
-					Nick:    c.self.SealText(dummy),
-					Text:    c.box.SealText([]byte(text)),
-				}, nil
+				m := Message{Channel: c.box.SealText(dummy), Nick: c.self.SealText(dummy)}
+				if id == ([16]byte{}) {
+					m.Text = c.box.SealText([]byte(text))
+				} else {
+					m.Text = c.box.SealTextTagged([]byte(text), id)
+				}
+				return m, nil
 			}
 		}
 	}
@@ -191,6 +200,9 @@ type Opened struct {
 	Mine  bool      // a direct message written by us, on this or on another device
 	Text  string    // raw: see [Lines]
 	Nonce box.Nonce // of the text, for [Replays]; zero for Public
+	// ID is that of SealAs, of a direct message; where its author gave none it is a number
+	// that no other message has.
+	ID [16]byte
 }
 
 // Open finds the conversation of a received message: private channels first, then
@@ -233,7 +245,7 @@ func (k *Keyring) Open(m Message) (Opened, error) {
 			continue
 		}
 		_, _, err = c.self.OpenText(m.Nick)
-		return Opened{Kind: Contact, Name: c.label, Mine: err == nil, Text: toText(text), Nonce: nonce}, nil
+		return Opened{Kind: Contact, Name: c.label, Mine: err == nil, Text: toText(text), Nonce: nonce, ID: c.box.TagOf(nonce)}, nil
 	}
 	return Opened{}, ErrNotOurs
 }

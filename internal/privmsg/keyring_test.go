@@ -308,3 +308,43 @@ func FuzzOpenMessage(f *testing.F) {
 		}
 	})
 }
+
+// TestSealAs (DS-74, decision 0195): the generations of a direct message differ, and whoever can open
+// them finds the same id; a channel's hold none.
+func TestSealAs(t *testing.T) {
+	alice, bob := pair(t)
+	id := [16]byte{7}
+	to := func(name string) Sealed {
+		kind, spelling, print, _ := alice.Lookup(name)
+		return Sealed{kind, spelling, print}
+	}
+	nonces := map[box.Nonce]bool{}
+	for range 3 {
+		m, err := alice.SealAs(id, to("bob"), "", "text")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := bob.Open(m)
+		if err != nil || got.ID != id || got.Text != "text" || got.Mine || nonces[got.Nonce] {
+			t.Errorf("at Bob: %x, mine %t, %v", got.ID, got.Mine, err)
+		}
+		nonces[got.Nonce] = true
+		if got, err := alice.Open(m); err != nil || got.ID != id || !got.Mine {
+			t.Errorf("at Alice: %x, mine %t, %v", got.ID, got.Mine, err)
+		}
+	}
+	m, err := alice.SealAs(id, to("#secret"), "alice", "text")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := bob.Open(m); err != nil || got.ID == id {
+		t.Errorf("a channel's message has an id, %v", err)
+	}
+	one, err := bob.Open(seal(t, alice, "bob", "", "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if two, err := bob.Open(seal(t, alice, "bob", "", "x")); err != nil || one.ID == two.ID {
+		t.Error("messages without ids are taken for one", err)
+	}
+}
