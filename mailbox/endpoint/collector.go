@@ -71,7 +71,7 @@ func (e *Endpoint) visit(ctx context.Context, relay RelayID) error {
 		return err
 	case err != nil:
 		e.failures[relay]++
-		e.notBefore[relay] = time.Now().Add(e.around(backoff(uint64(e.failures[relay]))))
+		e.notBefore[relay] = time.Now().Add(e.around(e.backoff(uint64(e.failures[relay]))))
 	default:
 		delete(e.failures, relay)
 		delete(e.notBefore, relay)

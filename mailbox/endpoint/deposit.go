@@ -181,7 +181,7 @@ func (e *Endpoint) settle(seq uint64, out attempt) error {
 			fallthrough
 		case unreachable:
 			p.attempts++
-			p.due = now.Add(e.around(backoff(p.attempts))).UnixMilli()
+			p.due = now.Add(e.around(e.backoff(p.attempts))).UnixMilli()
 		}
 		if now.UnixMilli()-p.created >= Readdress.Milliseconds() {
 			switch again, ok := e.readdress(&p, now); {
@@ -229,9 +229,9 @@ func (e *Endpoint) readdress(p *parcel, now time.Time) ([]byte, bool) {
 	return again, err == nil
 }
 
-// backoff doubles from retryInitial up to retryCap.
-func backoff(attempts uint64) time.Duration {
-	d := retryInitial
+// backoff doubles from the first wait up to retryCap.
+func (e *Endpoint) backoff(attempts uint64) time.Duration {
+	d := e.cfg.Retry
 	for range min(attempts, 16) - 1 {
 		if d >= retryCap {
 			break

@@ -71,6 +71,7 @@ type Config struct {
 	// nil.
 	Notify   func(NoticeKind, ContactID)
 	Interval time.Duration    // between passes; default 60 s
+	Retry    time.Duration    // the first wait after a relay failed or refused, doubling to an hour; default 10 s
 	Now      func() time.Time // wall clock; default time.Now
 	Rand     *rand.Rand       // jitter; default a seeded one
 	Logger   *slog.Logger     // default: discard
@@ -118,6 +119,9 @@ func New(cfg Config) (*Endpoint, error) {
 	}
 	if cfg.Interval == 0 {
 		cfg.Interval = time.Minute
+	}
+	if cfg.Retry == 0 {
+		cfg.Retry = retryInitial
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -505,7 +505,7 @@ func TestCrashTable(t *testing.T) {
 func TestBackoff(t *testing.T) {
 	w := newWorld(t)
 	for n := range uint64(1 << 10) {
-		d := w.alice.around(backoff(n + 1))
+		d := w.alice.around(w.alice.backoff(n + 1))
 		if d < retryInitial/2 || d > retryCap {
 			t.Fatalf("attempt %d: %v", n, d)
 		}

@@ -11,7 +11,7 @@
 // Every counter that a quota reads lives in the transaction that changes it, so no
 // request counts rows, and a crash cannot make them differ.
 //
-// Invariants, checked by checkInvariants in the tests after every step:
+// Invariants, checked with [Recount] in the tests after every step:
 //
 //   - an accepted deposit has exactly one row until it is acknowledged or expires;
 //   - a row is held by at most one live lease;

@@ -205,7 +205,7 @@ func linHistory(t *testing.T, store kv.Store, rows int, lie func(*linOut)) []por
 		})
 	}
 	wg.Wait()
-	if err := invariants(store); err != nil {
+	if err := Recount(store); err != nil {
 		t.Error(err)
 	}
 	return history
@@ -287,7 +287,7 @@ func TestQuotaRaces(t *testing.T) {
 		if err != nil || accepted.Load() != 7 || st.Rows != 7 {
 			t.Errorf("%s: %d accepted, %d rows, %v", name, accepted.Load(), st.Rows, err)
 		}
-		if err := invariants(store); err != nil {
+		if err := Recount(store); err != nil {
 			t.Error(name, err)
 		}
 		_ = store.Close()

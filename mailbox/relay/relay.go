@@ -71,6 +71,10 @@ type Config struct {
 	Now     func() time.Time // wall clock: expiry is data; default time.Now
 	Random  io.Reader        // default crypto/rand
 	Logger  *slog.Logger     // default: discard
+
+	// Respond, if not nil, is called in place of writing an answer to its client, and
+	// calls write: what it does before and after is a crash point (MB-60).
+	Respond func(req mailbox.Request, resp mailbox.Response, write func() error) error
 }
 
 // A Relay serves requests over a store. It is safe for concurrent use.

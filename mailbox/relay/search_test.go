@@ -201,7 +201,7 @@ func search(depth int, limits Limits, sabotage func(*world)) (int, error) {
 					sabotage(n)
 				}
 				if err == nil {
-					err = invariants(n.store)
+					err = Recount(n.store)
 				}
 				if err == nil {
 					err = n.complete()

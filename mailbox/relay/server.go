@@ -230,11 +230,17 @@ func (s *Server) serveStream(ctx context.Context, st halfCloser, from net.Addr, 
 		s.memory.Release(weight - keep)
 		weight = keep
 	}
-	_ = st.SetWriteDeadline(time.Now().Add(responseTimeout))
-	if _, err := st.Write(out); err != nil {
-		return err
+	write := func() error {
+		_ = st.SetWriteDeadline(time.Now().Add(responseTimeout))
+		if _, err := st.Write(out); err != nil {
+			return err
+		}
+		return st.CloseWrite()
 	}
-	return st.CloseWrite()
+	if s.relay.cfg.Respond != nil {
+		return s.relay.cfg.Respond(req, resp, write)
+	}
+	return write()
 }
 
 // ServeTLS serves one request per TCP connection, for clients behind a SOCKS proxy

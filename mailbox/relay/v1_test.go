@@ -101,7 +101,7 @@ func TestVersion1(t *testing.T) {
 		if _, err := ask(mailbox.Request{Info: &mailbox.Info{}}); err == nil {
 			t.Error("an extension is served in version 1")
 		}
-		if err := invariants(store); err != nil {
+		if err := Recount(store); err != nil {
 			t.Error(err)
 		}
 		cancel()
