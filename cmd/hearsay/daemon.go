@@ -72,6 +72,7 @@ func newDaemon(cfg *config.Config, log *slog.Logger, reread func() (*config.Conf
 	return &daemon{
 		cfg: cfg, log: log, started: time.Now(), reread: reread, keys: &ircd.Keys{},
 		dnet: rpc.NewFeed("dnet.subscribe_events"), lost: make(chan error, 1),
+		faults: seams.custody,
 	}
 }
 

@@ -84,12 +84,16 @@ func newMail(store kv.Store, arrivals *arrival.Log, cfg *config.Config, log *slo
 			own = append(own, id)
 		}
 	}
-	m.endpoint, err = endpoint.New(endpoint.Config{
+	ec := endpoint.Config{
 		Store: store, Own: own, Interval: cfg.Mailbox.Interval, Logger: log,
 		Contacts: func() []endpoint.Contact { return m.contacts().list },
 		Relay:    m.relay, Stage: m.stage, Alias: m.alias,
 		Staged: func() { m.arrivals.Notify() }, Notify: m.notify,
-	})
+	}
+	if seams.endpoint != nil {
+		seams.endpoint(&ec)
+	}
+	m.endpoint, err = endpoint.New(ec)
 	return m, err
 }
 

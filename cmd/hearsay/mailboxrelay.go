@@ -124,6 +124,9 @@ func relaySettings(rc config.MailboxRelay, keys relay.Keys, store kv.Store, log 
 		Identity: keys.Transport.Public().(ed25519.PublicKey), NoClaims: !rc.Claims,
 		Version: "hearsay-" + release, Contact: rc.Contact, Policy: rc.Policy, Logger: log,
 	}
+	if seams.relay != nil {
+		seams.relay(&c)
+	}
 	if len(rc.Allow) > 0 {
 		c.Allow = func(key []byte) bool { return len(key) == 32 && slices.Contains(rc.Allow, [32]byte(key)) }
 	}
