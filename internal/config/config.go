@@ -2,10 +2,7 @@ package config
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"time"
 
 	"hearsay/internal/box"
@@ -114,14 +111,9 @@ type Log struct {
 // Load reads and checks a file. A nil Config comes with an error: either the
 // file could not be read, or the error is the Problems themselves.
 func Load(path string, env Env) (*Config, Problems, error) {
-	f, err := os.Open(path)
+	data, err := readFile(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("config: %w", err)
-	}
-	defer f.Close() //nolint:errcheck // read only
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, nil, fmt.Errorf("config: %w", err)
+		return nil, nil, err
 	}
 	cfg, problems := Parse(data, env)
 	if cfg == nil {

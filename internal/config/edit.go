@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2/unstable"
@@ -18,13 +17,11 @@ import (
 // Errors of edits that callers branch on.
 var (
 	// ErrExists: a table of that name is there already.
-	ErrExists = errors.New("config: it is configured already")
+	ErrExists = errors.New("is configured already")
 	// ErrMissing: there is no table of that name.
-	ErrMissing = errors.New("config: it is not configured")
+	ErrMissing = errors.New("is not configured")
 	// ErrByHand: the file says it in a form that only its author should touch.
-	ErrByHand = errors.New("config: the file is written in a way that this cannot change safely; please edit it by hand")
-	// ErrChanged: somebody else wrote the file in the meantime.
-	ErrChanged = errors.New("config: the file has just been changed by somebody else; please try again")
+	ErrByHand = errors.New("the file is written in a way that this cannot change safely; please edit it by hand")
 )
 
 // An Editor changes the text of a configuration file: whole tables, at the end or out of
@@ -52,20 +49,24 @@ func (e *Editor) AddChannel(name string, secret box.SecretKey) error {
 		return errors.New(text)
 	}
 	return e.change(e.appended(fmt.Sprintf("[channel.%q]\nsecret = %q\n", name, secret.Base58())), func(c *Chat) error {
-		if slices.ContainsFunc(c.Channels, func(o Channel) bool { return strings.EqualFold(o.Name, name) }) {
-			return ErrExists
+		if i := c.channel(name); i >= 0 {
+			return fmt.Errorf("%s %w", c.Channels[i].Name, ErrExists)
 		}
 		c.Channels = append(c.Channels, Channel{Name: name, Secret: secret})
 		return nil
 	})
 }
 
-// RemoveChannel removes a channel's table.
+// RemoveChannel removes a channel's table, in whatever case it is spelt.
 func (e *Editor) RemoveChannel(name string) error {
-	return e.remove("channel", name, func(c *Chat) bool {
-		n := len(c.Channels)
-		c.Channels = slices.DeleteFunc(c.Channels, func(o Channel) bool { return o.Name == name })
-		return len(c.Channels) < n
+	cfg, _ := Parse(e.text, e.env)
+	i := cfg.Chat.channel(name)
+	if i < 0 {
+		return fmt.Errorf("%s %w", name, ErrMissing)
+	}
+	return e.change(e.without("channel", cfg.Chat.Channels[i].Name), func(c *Chat) error {
+		c.Channels = slices.Delete(c.Channels, i, i+1)
+		return nil
 	})
 }
 
@@ -82,8 +83,8 @@ func (e *Editor) AddContact(label string, public box.PublicKey, secret box.Secre
 	was := e.text
 	e.text = e.withoutPending(label)
 	err := e.change(e.appended(table), func(c *Chat) error {
-		if slices.ContainsFunc(c.Contacts, func(o Contact) bool { return strings.EqualFold(o.Label, label) }) {
-			return ErrExists
+		if err := c.noContact(label); err != nil {
+			return err
 		}
 		c.Contacts = append(c.Contacts, Contact{Label: label, Public: public, Secret: secret})
 		return nil
@@ -94,35 +95,79 @@ func (e *Editor) AddContact(label string, public box.PublicKey, secret box.Secre
 	return err
 }
 
-// RemoveContact removes a contact's table, or a pending contact.
+// RemoveContact removes a contact's table, or a pending contact, in whatever case it is spelt.
 func (e *Editor) RemoveContact(label string) error {
-	if _, pending := e.Pending(label); pending {
-		return e.change(e.withoutPending(label), func(*Chat) error { return nil })
+	if text := e.withoutPending(label); len(text) < len(e.text) {
+		return e.change(text, func(*Chat) error { return nil })
 	}
-	return e.remove("contact", label, func(c *Chat) bool {
-		n := len(c.Contacts)
-		c.Contacts = slices.DeleteFunc(c.Contacts, func(o Contact) bool { return o.Label == label })
-		return len(c.Contacts) < n
+	cfg, _ := Parse(e.text, e.env)
+	i := cfg.Chat.contact(label)
+	if i < 0 {
+		return fmt.Errorf("%s %w", label, ErrMissing)
+	}
+	return e.change(e.without("contact", cfg.Chat.Contacts[i].Label), func(c *Chat) error {
+		c.Contacts = slices.Delete(c.Contacts, i, i+1)
+		return nil
 	})
 }
 
-// pendingLine begins a contact whose key is not known yet: a table that is a comment, so
-// that the file stays one that darkirc reads too.
-func pendingLine(label string) string {
-	return fmt.Sprintf("#[contact.%q] # waits for their key\n", label)
+// channel is the index of a channel, or -1.
+func (c *Chat) channel(name string) int {
+	return slices.IndexFunc(c.Channels, func(o Channel) bool { return strings.EqualFold(o.Name, name) })
 }
 
-const pendingSecret = `#my_dm_chacha_secret = "`
+// contact is the index of a contact, or -1.
+func (c *Chat) contact(label string) int {
+	return slices.IndexFunc(c.Contacts, func(o Contact) bool { return strings.EqualFold(o.Label, label) })
+}
 
-// Pending is our secret for a contact whose key is not known yet.
-func (e *Editor) Pending(label string) (secret box.SecretKey, ok bool) {
-	_, rest, found := strings.Cut("\n"+string(e.text), "\n"+pendingLine(label)+pendingSecret)
-	if !found {
-		return secret, false
+func (c *Chat) noContact(label string) error {
+	if i := c.contact(label); i >= 0 {
+		return fmt.Errorf("%s %w", c.Contacts[i].Label, ErrExists)
 	}
-	text, _, _ := strings.Cut(rest, `"`)
-	secret, err := box.ParseSecret(text)
-	return secret, err == nil
+	return nil
+}
+
+// A Pending is a contact whose key is not known yet. In the file it is a table that is a
+// comment, so that darkirc reads the file too.
+type Pending struct {
+	Label  string
+	Secret box.SecretKey // ours
+
+	from, to int // its two lines in the text
+}
+
+const (
+	pendingHead   = `#[contact."`
+	pendingTail   = `"] # waits for their key`
+	pendingSecret = `#my_dm_chacha_secret = "`
+)
+
+// Pending lists the contacts whose keys are not known yet, in the order of the file.
+func (e *Editor) Pending() (all []Pending) {
+	at, last := 0, Pending{} // last has a label if the line above begins a pending contact
+	for line := range bytes.Lines(e.text) {
+		text := strings.TrimRight(string(line), "\r\n")
+		at += len(line)
+		if last.Label != "" {
+			if rest, ok := strings.CutPrefix(text, pendingSecret); ok {
+				key, _, _ := strings.Cut(rest, `"`)
+				if secret, err := box.ParseSecret(key); err == nil {
+					last.Secret, last.to = secret, at
+					all = append(all, last)
+				}
+			}
+		}
+		last = Pending{}
+		if rest, ok := strings.CutPrefix(text, pendingHead); ok {
+			if quoted, ok := strings.CutSuffix(rest, pendingTail); ok {
+				if label, err := strconv.Unquote(`"` + quoted + `"`); err == nil && checkLabel(label) == "" {
+					last = Pending{Label: label, from: at - len(line)}
+				}
+			}
+		}
+	}
+	return all
 }
 
 // AddPending notes our secret for a contact whose key is not known yet.
@@ -130,53 +175,54 @@ func (e *Editor) AddPending(label string, secret box.SecretKey) error {
 	if text := checkLabel(label); text != "" {
 		return errors.New(text)
 	}
-	if _, ok := e.Pending(label); ok {
-		return ErrExists
-	}
-	return e.change(e.appended(pendingLine(label)+pendingSecret+secret.Base58()+"\"\n"), func(c *Chat) error {
-		if slices.ContainsFunc(c.Contacts, func(o Contact) bool { return strings.EqualFold(o.Label, label) }) {
-			return ErrExists
+	for _, p := range e.Pending() {
+		if strings.EqualFold(p.Label, label) {
+			return fmt.Errorf("%s %w", p.Label, ErrExists)
 		}
-		return nil
-	})
+	}
+	lines := fmt.Sprintf("#[contact.%q] # waits for their key\n%s%s\"\n", label, pendingSecret, secret.Base58())
+	return e.change(e.appended(lines), func(c *Chat) error { return c.noContact(label) })
 }
 
+// withoutPending is the text without a pending contact, or as it is.
 func (e *Editor) withoutPending(label string) []byte {
-	before, rest, found := bytes.Cut(append([]byte("\n"), e.text...), []byte("\n"+pendingLine(label)+pendingSecret))
-	if !found {
-		return e.text
+	for _, p := range e.Pending() {
+		if strings.EqualFold(p.Label, label) {
+			return cut(e.text, p.from, p.to)
+		}
 	}
-	_, after, _ := bytes.Cut(rest, []byte("\n"))
-	return append(bytes.TrimPrefix(append(before, '\n'), []byte("\n")), after...)
+	return e.text
 }
 
-// appended is the text with a table at its end.
+// cut is text without what is between two places, and without an empty line that parted
+// it from the rest and now would part nothing.
+func cut(text []byte, from, to int) []byte {
+	above, below := text[:from], text[to:]
+	next, rest, _ := bytes.Cut(below, []byte("\n"))
+	switch {
+	case len(bytes.TrimSpace(next)) > 0:
+	case len(above) == 0:
+		below = rest
+	case bytes.HasSuffix(above, []byte("\n\r\n")):
+		above = above[:len(above)-2]
+	case bytes.HasSuffix(above, []byte("\n\n")):
+		above = above[:len(above)-1]
+	}
+	return slices.Concat(above, below)
+}
+
+// appended is the text with a table at its end, in the file's way of ending lines.
 func (e *Editor) appended(table string) []byte {
-	text := slices.Clone(e.text)
-	if n := len(text); n > 0 && text[n-1] != '\n' {
-		text = append(text, '\n')
-	}
-	if len(text) > 0 {
-		text = append(text, '\n')
-	}
-	return append(text, table...)
-}
-
-func (e *Editor) remove(kind, name string, from func(*Chat) bool) error {
-	text, found := e.without(kind, name)
-	if !found {
-		cfg, _ := Parse(e.text, e.env)
-		if from(&cfg.Chat) {
-			return ErrByHand // a dotted key or an inline table
+	if n := len(e.text); n > 0 {
+		table = "\n" + table
+		if e.text[n-1] != '\n' {
+			table = "\n" + table
 		}
-		return ErrMissing
 	}
-	return e.change(text, func(c *Chat) error {
-		if !from(c) {
-			return ErrMissing
-		}
-		return nil
-	})
+	if first := bytes.IndexByte(e.text, '\n'); first > 0 && e.text[first-1] == '\r' {
+		table = strings.ReplaceAll(table, "\n", "\r\n")
+	}
+	return slices.Concat(e.text, []byte(table))
 }
 
 // change makes text the text, if it says what the old one says with the change to its
@@ -212,8 +258,9 @@ func nonNil(c Config) Config {
 }
 
 // without is the text without the table kind.name and those below it: from their headers
-// to the last line that is neither empty nor a comment.
-func (e *Editor) without(kind, name string) (text []byte, found bool) {
+// to the last line that is neither empty nor a comment. Where it has none (a dotted key,
+// an inline table) the text is as it is.
+func (e *Editor) without(kind, name string) (text []byte) {
 	type header struct {
 		at   int // offset of its line
 		mine bool
@@ -237,10 +284,10 @@ func (e *Editor) without(kind, name string) (text []byte, found bool) {
 		}
 		headers = append(headers, header{at, len(path) >= 2 && path[0] == kind && path[1] == name})
 	}
-	if p.Error() != nil {
-		return nil, false
-	}
 	text = slices.Clone(e.text)
+	if p.Error() != nil {
+		return text
+	}
 	for i, h := range slices.Backward(headers) {
 		if !h.mine {
 			continue
@@ -249,10 +296,9 @@ func (e *Editor) without(kind, name string) (text []byte, found bool) {
 		if i+1 < len(headers) {
 			end = headers[i+1].at
 		}
-		found = true
-		text = slices.Delete(text, h.at, h.at+len(withoutTail(e.text[h.at:end])))
+		text = cut(text, h.at, h.at+len(withoutTail(e.text[h.at:end])))
 	}
-	return text, found
+	return text
 }
 
 // withoutTail cuts empty lines and comments off the end.
@@ -266,54 +312,4 @@ func withoutTail(text []byte) []byte {
 		text = text[:len(text)-len(lines[n-1])]
 	}
 	return text
-}
-
-// EditFile changes a configuration file: the new text is on the disk under the file's
-// name, whole, or the old one still is. A symbolic link stays one.
-func EditFile(path string, env Env, edit func(*Editor) error) error {
-	path, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return fmt.Errorf("config: %w", err)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("config: %w", err)
-	}
-	old, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("config: %w", err)
-	}
-	e, err := NewEditor(old, env)
-	if err != nil {
-		return err
-	}
-	if err := edit(e); err != nil {
-		return err
-	}
-	if bytes.Equal(e.text, old) {
-		return nil
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".hearsay-*.toml")
-	if err != nil {
-		return fmt.Errorf("config: %w", err)
-	}
-	_, err = f.Write(e.text)
-	err = errors.Join(err, f.Chmod(info.Mode().Perm()), f.Sync(), f.Close())
-	if err == nil {
-		if now, rerr := os.ReadFile(path); rerr != nil || !bytes.Equal(now, old) {
-			err = errors.Join(ErrChanged, rerr)
-		}
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // the error to report is the other one
-		return fmt.Errorf("config: %w", err)
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return fmt.Errorf("config: %w", err)
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

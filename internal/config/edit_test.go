@@ -2,8 +2,6 @@ package config
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -71,6 +69,10 @@ func TestEdits(t *testing.T) {
 		{"a channel twice", func(e *Editor) error { return e.AddChannel("#X", secret) }, "", "", ErrExists},
 		{"a contact twice", func(e *Editor) error { return e.AddContact("Bob", public, secret) }, "", "", ErrExists},
 		{"pending, but there", func(e *Editor) error { return e.AddPending("BOB", secret) }, "", "", ErrExists},
+		{
+			"remove contact in another case", func(e *Editor) error { return e.RemoveContact("BOB") },
+			"[contact.\"bob\"]\ndm_chacha_public = \"" + public.Base58() + "\"\nmy_dm_chacha_secret = \"" + secret.Base58() + "\" # ours\n", "", nil,
+		},
 		{"no such contact", func(e *Editor) error { return e.RemoveContact("rob") }, "", "", ErrMissing},
 		{"no such channel", func(e *Editor) error { return e.RemoveChannel("#z") }, "", "", ErrMissing},
 	} {
@@ -98,27 +100,41 @@ func TestEdits(t *testing.T) {
 // A contact whose key is not known yet is a comment, until the key comes or it is given up.
 func TestPending(t *testing.T) {
 	public, secret := testKeys(t)
-	const text = "# mine\n"
-	e := editor(t, text)
-	if err := e.AddPending("bob", secret); err != nil {
-		t.Fatal(err)
+	for _, text := range []string{"# mine\n", "# mine\r\n", "# mine", ""} {
+		e := editor(t, text)
+		if err := e.AddPending("b`o\\b", secret); err != nil {
+			t.Fatal(err)
+		}
+		if all := e.Pending(); len(all) != 1 || all[0].Label != "b`o\\b" || all[0].Secret != secret {
+			t.Errorf("%q: %q", text, e.Text())
+		}
+		if err := e.AddPending("B`O\\B", secret); !errors.Is(err, ErrExists) {
+			t.Error(err)
+		}
+		if err := e.RemoveContact("b`o\\"); !errors.Is(err, ErrMissing) {
+			t.Error(err)
+		}
+		with := string(e.Text())
+		if strings.Contains(text, "\r") != strings.HasSuffix(with, "\r\n") {
+			t.Errorf("%q", with)
+		}
+		if err := e.RemoveContact("B`o\\b"); err != nil || strings.TrimSpace(string(e.Text())) != strings.TrimSpace(text) {
+			t.Errorf("%v %q", err, e.Text())
+		}
+		e = editor(t, with)
+		if err := e.AddContact("b`o\\b", public, secret); err != nil || strings.Count(string(e.Text()), "b`o") != 1 || len(e.Pending()) != 0 {
+			t.Errorf("%v %s", err, e.Text())
+		}
 	}
-	if got, ok := e.Pending("bob"); !ok || got != secret {
-		t.Error(ok)
-	}
-	if _, ok := e.Pending("bo"); ok {
-		t.Error("bo")
-	}
-	if err := e.AddPending("bob", secret); !errors.Is(err, ErrExists) {
-		t.Error(err)
-	}
-	with := string(e.Text())
-	if err := e.RemoveContact("bob"); err != nil || string(e.Text()) != text+"\n" {
-		t.Errorf("%v %q", err, e.Text())
-	}
-	e = editor(t, with)
-	if err := e.AddContact("bob", public, secret); err != nil || strings.Count(string(e.Text()), "bob") != 1 {
-		t.Errorf("%v %s", err, e.Text())
+	for _, text := range []string{
+		"#[contact.\"bob\"] # waits for their key\n", // no secret
+		"#[contact.\"bob\"] # waits for their key\n\n#my_dm_chacha_secret = \"" + secret.Base58() + "\"\n",
+		"#[contact.\"bob\"] # waits for their key\n#my_dm_chacha_secret = \"nonsense\"\n",
+		"#[contact.\"a b\"] # waits for their key\n#my_dm_chacha_secret = \"" + secret.Base58() + "\"\n",
+	} {
+		if all := editor(t, text).Pending(); len(all) != 0 {
+			t.Errorf("%q: %v", text, all[0].Label)
+		}
 	}
 }
 
@@ -128,6 +144,8 @@ func TestEditByHand(t *testing.T) {
 	for _, text := range []string{
 		"channel.\"#x\".secret = \"" + secret.Base58() + "\"\n",
 		"[channel]\n\"#x\" = { secret = \"" + secret.Base58() + "\" }\n",
+		"[channel]\n\"#x\".secret = \"" + secret.Base58() + "\" # c\n",
+		"channel = { \"#x\" = { secret = \"" + secret.Base58() + "\" } }\n",
 	} {
 		e := editor(t, text)
 		if err := e.RemoveChannel("#x"); !errors.Is(err, ErrByHand) || string(e.Text()) != text {
@@ -143,40 +161,53 @@ func TestEditByHand(t *testing.T) {
 	}
 }
 
-// A file is replaced whole: mode and links stay, a file that somebody else changes is left.
-func TestEditFile(t *testing.T) {
-	_, secret := testKeys(t)
-	dir := t.TempDir()
-	path, link := filepath.Join(dir, "c.toml"), filepath.Join(dir, "link.toml")
-	if err := errors.Join(os.WriteFile(path, []byte("# mine\n"), 0o640), os.Symlink("c.toml", link)); err != nil {
-		t.Fatal(err)
-	}
-	add := func(e *Editor) error { return e.AddChannel("#x", secret) }
-	if err := EditFile(link, Env{Home: dir}, add); err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile(path)
-	if err != nil || !strings.HasPrefix(string(got), "# mine\n\n[channel.\"#x\"]\n") {
-		t.Errorf("%v %q", err, got)
-	}
-	info, err := os.Lstat(path)
-	if err != nil || info.Mode().Perm() != 0o640 {
-		t.Error(err, info.Mode())
-	}
-	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
-		t.Error(err)
-	}
-	err = EditFile(path, Env{Home: dir}, func(e *Editor) error {
-		return errors.Join(os.WriteFile(path, []byte("# theirs\n"), 0o600), e.RemoveChannel("#x"))
-	})
-	if !errors.Is(err, ErrChanged) {
-		t.Error(err)
-	}
-	if got, _ := os.ReadFile(path); string(got) != "# theirs\n" {
-		t.Errorf("%q", got)
-	}
-	if entries, _ := os.ReadDir(dir); len(entries) != 2 {
-		t.Errorf("%d files", len(entries))
+// Forms of TOML that are rare and right: what was added is found again, and taken out without a trace.
+func TestEditRareForms(t *testing.T) {
+	public, secret := testKeys(t)
+	contact := "dm_chacha_public = \"" + public.Base58() + "\"\nmy_dm_chacha_secret = \"" + secret.Base58() + "\""
+	for name, text := range map[string]string{
+		"CRLF":                      "# mine\r\nmotd = \"x\"\r\n\r\n[channel.\"#y\"]\r\ntopic = \"t\"\r\n# end\r\n",
+		"CRLF without the last":     "# mine\r\nmotd = \"x\"",
+		"no end of line":            "[channel.\"#y\"] # c",
+		"only a comment":            "# c",
+		"nothing":                   "",
+		"empty lines":               "\n\n\n",
+		"bare and literal keys":     "[channel.'#y']\n[contact.rob]\n" + contact + "\n",
+		"spaces in the header":      "  [ channel . \"#y\" ]  # c\n\ttopic\t=\t't'\n",
+		"an escaped key":            "[\"\\u0063hannel\".\"#y\"]\n",
+		"a table above its parent":  "[channel.\"#y\"]\n[channel]\n",
+		"[channel] and dotted keys": "[channel]\n\"#y\".topic = \"t\"\n[net]\n",
+		"dotted keys at the top":    "contact.rob." + strings.Replace(contact, "\n", "\ncontact.rob.", 1) + "\n",
+		"a header inside a string":  "motd = \"\"\"\n[channel.\"#x\"]\n[contact.\"x\"]\n\"\"\"\n",
+		"a header inside a comment": "# [channel.\"#x\"]\n#[contact.\"x\"] # waits for somebody\n",
+		"a table after it":          "[contact.rob] # c\n" + contact + " # d\n# e\n\n\n[net]\n",
+		"an array of tables":        "[net]\nblacklist = [\n  [\"h\", [\"tcp\"], []], # x\n]\n",
+	} {
+		e := editor(t, text)
+		for what, err := range map[string]error{
+			"add channel": e.AddChannel("#x", secret), "add contact": e.AddContact("x", box.GenerateSecret().Public(), secret),
+			"pending": e.AddPending("z", secret),
+		} {
+			if err != nil {
+				t.Fatalf("%s: %s: %v", name, what, err)
+			}
+		}
+		if crlf, all := strings.Count(string(e.Text()), "\r\n"), strings.Count(string(e.Text()), "\n"); strings.Contains(text, "\r\n") && crlf != all {
+			t.Errorf("%s: %d of %d line ends are CRLF", name, crlf, all)
+		}
+		if err := errors.Join(e.RemoveContact("z"), e.RemoveChannel("#X"), e.RemoveContact("X")); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		want := text
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			want += "\n"
+			if strings.Contains(text, "\r\n") {
+				want = text + "\r\n"
+			}
+		}
+		if string(e.Text()) != want {
+			t.Errorf("%s: left\n%q\nof\n%q", name, e.Text(), want)
+		}
 	}
 }
 
