@@ -390,7 +390,8 @@ func (m *mail) stage(tx kv.Txn, from endpoint.Contact, msg endpoint.Message) (ke
 	if !m.contacts().wrote(from.ID, msg.Content) {
 		return false, nil
 	}
-	return m.arrivals.AppendMail(tx, arrival.ID(msg.ID), eventgraph.HashContent(msg.Content))
+	o := arrival.Origin{From: from.ID, ID: arrival.ID(msg.ID)}
+	return m.arrivals.AppendMail(tx, o, eventgraph.HashContent(msg.Content))
 }
 
 func (m *mail) alias(tx kv.Txn, _ endpoint.Contact, a endpoint.Alias) error {
@@ -399,38 +400,33 @@ func (m *mail) alias(tx kv.Txn, _ endpoint.Contact, a endpoint.Alias) error {
 
 // wrote tells whether content is a direct message that a contact wrote to us.
 func (b *mailBook) wrote(from endpoint.ContactID, content []byte) bool {
-	id, ok := b.author(content)
-	return ok && id == from
+	o, ok := b.origin(content)
+	return ok && o.From == from
 }
 
-// author is the contact who wrote content to us.
-func (b *mailBook) author(content []byte) (id endpoint.ContactID, ok bool) {
+// origin tells which contact wrote content to us, and which message it is.
+func (b *mailBook) origin(content []byte) (o arrival.Origin, ok bool) {
 	msg, err := privmsg.Decode(content)
 	if err != nil {
-		return id, false
+		return o, false
 	}
-	o, err := b.ring.Open(msg)
-	if err != nil || o.Kind != privmsg.Contact || o.Mine {
-		return id, false
+	opened, err := b.ring.Open(msg)
+	if err != nil || opened.Kind != privmsg.Contact || opened.Mine {
+		return o, false
 	}
-	_, _, pair, ok := b.ring.Lookup(o.Name)
-	return endpoint.ContactID(pair), ok
+	_, _, pair, ok := b.ring.Lookup(opened.Name)
+	return arrival.Origin{From: pair, ID: opened.ID}, ok
 }
 
-// Direct implements arrival.Correspondence: where nothing is collected, nothing can come
-// a second time.
-func (m *mail) Direct(ev *eventgraph.Event) bool {
-	if len(m.own) == 0 {
-		return false
-	}
-	_, ok := m.contacts().author(ev.Content)
-	return ok
+// Direct implements arrival.Correspondence.
+func (m *mail) Direct(ev *eventgraph.Event) (arrival.Origin, bool) {
+	return m.contacts().origin(ev.Content)
 }
 
 // Sibling implements arrival.Correspondence.
 func (m *mail) Sibling(r kv.Reader, row *arrival.Row, ev *eventgraph.Event) (bool, error) {
 	book := m.contacts()
-	from, ok := book.author(ev.Content)
+	o, ok := book.origin(ev.Content)
 	if !ok {
 		return false, nil
 	}
@@ -439,12 +435,12 @@ func (m *mail) Sibling(r kv.Reader, row *arrival.Row, ev *eventgraph.Event) (boo
 		if errors.Is(err, kv.ErrNotFound) {
 			return false, nil
 		}
-		return wrote == from, err
+		return wrote == o.From, err
 	}
 	for _, id := range row.Events() {
 		if a, err := m.graph.Arrival(id); err == nil {
-			wrote, ok := book.author(a.Event.Content)
-			return ok && wrote == from, nil
+			wrote, ok := book.origin(a.Event.Content)
+			return ok && wrote.From == o.From, nil
 		}
 	}
 	return false, nil

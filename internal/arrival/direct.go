@@ -3,21 +3,40 @@ package arrival
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"time"
 
 	"hearsay/eventgraph"
 	"hearsay/internal/kv"
 )
 
-// maxDirect bounds the direct messages that are remembered after the graph has forgotten
-// them, oldest forgotten first.
-const maxDirect = 1 << 16
+// maxDirect bounds the notes of direct messages that are kept after the graph has
+// forgotten them, oldest forgotten first: two for each message.
+const maxDirect = 1 << 17
+
+// renewNote is the age from which on a note that is met again is made anew: a message
+// may be on its way for longer than it is remembered.
+const renewNote = 24 * time.Hour
+
+// An Origin names a direct message by its author and the id that it has at its author's:
+// the same over all generations, in the graph and in the mailbox.
+type Origin struct {
+	From [16]byte // of the pair's key
+	ID   ID
+}
+
+func (o Origin) key() (k [32]byte) {
+	copy(k[:16], o.From[:])
+	copy(k[16:], o.ID[:])
+	return k
+}
 
 // A Correspondence knows what a mailbox can bring. The log itself reads no text.
 type Correspondence interface {
 	// Direct tells whether an event is a direct message to us, of which a mailbox may
-	// bring a copy when the graph has long forgotten it.
-	Direct(ev *eventgraph.Event) bool
+	// bring a copy when the graph has long forgotten it, and which it is. From an author
+	// who names none, no two events have the same Origin.
+	Direct(ev *eventgraph.Event) (Origin, bool)
 	// Sibling tells whether an event is from who wrote the message of row: only then can
 	// it be a later generation of it, whatever an alias claims.
 	Sibling(r kv.Reader, row *Row, ev *eventgraph.Event) (bool, error)
@@ -26,23 +45,48 @@ type Correspondence interface {
 // SetCorrespondence is called before the log is used, where there are mailboxes.
 func (l *Log) SetCorrespondence(c Correspondence) { l.mail = c }
 
-// rememberDirect notes the content of a direct message that the graph brought.
-func (l *Log) rememberDirect(w *writes, m *meta, ev *eventgraph.Event) error {
-	if l.mail == nil || !l.mail.Direct(ev) {
-		return w.err
+// met notes a direct message that the graph brought, under its origin and its content, and
+// tells whether one of the same origin was here before: another generation of it.
+func (l *Log) met(w *writes, m *meta, ev *eventgraph.Event) (known bool, err error) {
+	if l.mail == nil {
+		return false, w.err
 	}
-	known, err := has(w.tx, key(tableDirect, ev.ContentHash[:]))
-	if err != nil || known {
-		return err
+	o, direct := l.mail.Direct(ev)
+	if !direct {
+		return false, w.err
 	}
-	when := be(uint64(max(l.now().UnixMilli(), 0)))
-	w.set(key(tableDirect, ev.ContentHash[:]), when)
-	w.set(key(tableDirectAge, when, ev.ContentHash[:]), nil)
-	if m.direct++; m.direct > maxDirect && w.err == nil {
+	if known, err = l.note(w, m, o.key()); err != nil {
+		return false, err
+	}
+	_, err = l.note(w, m, ev.ContentHash)
+	return known, err
+}
+
+// note remembers an origin or a content hash, and tells whether it was remembered before.
+func (l *Log) note(w *writes, m *meta, what [32]byte) (known bool, err error) {
+	now := max(l.now().UnixMilli(), 0)
+	old, err := w.tx.Get(key(tableDirect, what[:]))
+	switch {
+	case errors.Is(err, kv.ErrNotFound):
+		m.direct++
+	case err != nil:
+		return false, err
+	case len(old) != 8:
+		return false, fmt.Errorf("arrival: %w: note of %d bytes", kv.ErrCorrupt, len(old))
+	case now-int64(binary.BigEndian.Uint64(old)) < renewNote.Milliseconds():
+		return true, w.err
+	default:
+		w.del(key(tableDirectAge, old, what[:]))
+		known = true
+	}
+	when := be(uint64(now))
+	w.set(key(tableDirect, what[:]), when)
+	w.set(key(tableDirectAge, when, what[:]), nil)
+	if m.direct > maxDirect && w.err == nil {
 		_, err := forgetDirect(w, m, 1, time.UnixMilli(1<<52))
-		return err
+		return known, err
 	}
-	return w.err
+	return known, w.err
 }
 
 // forgetDirect forgets at most limit of those noted before a time.
@@ -101,18 +145,4 @@ func has(r kv.Reader, k []byte) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// carries tells whether one of the row's own events has a content, and not only an alias
-// of it.
-func (r *Row) carries(hash [32]byte) bool {
-	if r.Hash == hash {
-		return true
-	}
-	for _, g := range r.generations {
-		if g.hash == hash && !g.event.IsNull() {
-			return true
-		}
-	}
-	return false
 }

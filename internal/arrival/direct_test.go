@@ -2,6 +2,9 @@ package arrival
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,12 +13,21 @@ import (
 )
 
 // pals takes every event for a direct message, and for its author the first letter of
-// its content.
+// its content. "a7:2" says that it is the second generation of a's seventh message; "a2"
+// names no message.
 type pals struct {
 	wrote map[ID]byte // of mail
 }
 
-func (pals) Direct(*eventgraph.Event) bool { return true }
+func (pals) Direct(ev *eventgraph.Event) (Origin, bool) {
+	o := Origin{From: [16]byte{ev.Content[0]}}
+	if n, _, named := strings.Cut(string(ev.Content[1:]), ":"); named {
+		o.ID = ID{n[0] - '0'}
+	} else {
+		copy(o.ID[:], ev.ContentHash[:])
+	}
+	return o, true
+}
 
 func (p pals) Sibling(_ kv.Reader, row *Row, ev *eventgraph.Event) (bool, error) {
 	return p.wrote[row.ID] == ev.Content[0], nil
@@ -24,7 +36,7 @@ func (p pals) Sibling(_ kv.Reader, row *Row, ev *eventgraph.Event) (bool, error)
 func (r *rig) mail(id byte, text string) (added bool) {
 	r.Helper()
 	r.tx(func(tx kv.Txn) (err error) {
-		added, err = r.AppendMail(tx, ID{id}, eventgraph.HashContent([]byte(text)))
+		added, err = r.AppendMail(tx, Origin{[16]byte{text[0]}, ID{id}}, eventgraph.HashContent([]byte(text)))
 		return err
 	})
 	return added
@@ -53,7 +65,8 @@ func TestMailAfterTheGraphForgot(t *testing.T) {
 	if n, err := r.PruneDirect(time.UnixMilli(5000)); n != 0 || err != nil {
 		t.Error(n, err)
 	}
-	if n, err := r.PruneDirect(time.UnixMilli(5001)); n != 1 || err != nil {
+	// Its origin in the graph, that in the mailbox, and the content.
+	if n, err := r.PruneDirect(time.UnixMilli(5001)); n != 3 || err != nil {
 		t.Error(n, err)
 	}
 	if !r.mail(8, "a1") {
@@ -64,30 +77,40 @@ func TestMailAfterTheGraphForgot(t *testing.T) {
 // TestDirectIsBounded: so many are remembered, the oldest is forgotten first.
 func TestDirectIsBounded(t *testing.T) {
 	r := newRig(t)
+	now := time.UnixMilli(5000)
+	r.now = func() time.Time { now = now.Add(time.Millisecond); return now }
 	r.SetCorrespondence(pals{})
-	r.tx(func(tx kv.Txn) error { // one short of the bound, without the work
+	r.tx(func(tx kv.Txn) error { // the bound, short of one message, without the work
 		m, err := readMeta(tx)
 		if err != nil {
 			return err
 		}
-		m.direct = maxDirect - 1
+		m.direct = maxDirect - 2
 		return tx.Set(key(tableMeta), m.encode())
 	})
-	r.arrive(1000, "a1")
-	r.reopen()
-	r.SetCorrespondence(pals{})
-	r.arrive(1000, "a2")
-	if _, err := r.Prune(2000, nil); err != nil {
-		t.Fatal(err)
-	}
-	kept := 0
-	for i := range 2 {
-		if !r.mail(byte(i+1), fmt.Sprint("a", i+1)) {
-			kept++
+	remembered := func() (all []string) {
+		for _, text := range []string{"a1", "a2"} {
+			ev := event(1000, text)
+			o, _ := pals{}.Direct(&ev)
+			for _, what := range [][32]byte{ev.ContentHash, o.key()} {
+				r.must(r.store.View(func(rd kv.Reader) error {
+					ok, err := has(rd, key(tableDirect, what[:]))
+					if ok {
+						all = append(all, text)
+					}
+					return err
+				}))
+			}
 		}
+		return all
 	}
-	if kept != 1 {
-		t.Errorf("%d of 2 are remembered, want 1", kept)
+	r.arrive(1000, "a1")
+	if got := remembered(); !slices.Equal(got, []string{"a1", "a1"}) {
+		t.Errorf("at the bound %q are remembered", got)
+	}
+	r.arrive(1000, "a2")
+	if got := remembered(); !slices.Equal(got, []string{"a2", "a2"}) {
+		t.Errorf("past the bound %q are remembered", got)
 	}
 }
 
@@ -131,4 +154,119 @@ func TestLaterGenerationFirst(t *testing.T) {
 	}
 	r.check()
 	r.alias(9, "a3") // of a row that is gone
+}
+
+// TestOneRow (decision 0195): a direct message whose author names it has one row, in whatever order
+// the graph brings its generations and the mailbox its text and aliases, the graph forgets
+// what it brought, and the node starts again; somebody else's message has its own.
+func TestOneRow(t *testing.T) {
+	steps := map[string]func(r *rig){
+		"first":   func(r *rig) { r.arrive(1000, "a7:1") },
+		"second":  func(r *rig) { r.arrive(2000, "a7:2") },
+		"third":   func(r *rig) { r.arrive(3000, "a7:3") },
+		"mail":    func(r *rig) { r.mail(7, "a7:1") },
+		"alias":   func(r *rig) { r.alias(7, "a7:2") },
+		"forget":  func(r *rig) { _, err := r.Prune(2500, nil); r.must(err) },
+		"restart": func(r *rig) { r.reopen(); r.SetCorrespondence(pals{wrote: map[ID]byte{{7}: 'a'}}) },
+	}
+	n := 0
+	for order := range orders(sortedNames(steps)) {
+		r := newRig(t)
+		r.SetCorrespondence(pals{wrote: map[ID]byte{{7}: 'a'}})
+		for _, name := range order {
+			steps[name](r)
+		}
+		r.arrive(1000, "a7:1") // the graph is read again from the start
+		if last, err := r.Last(); last != 1 || err != nil {
+			t.Fatalf("%v: %d rows were shown, %v", order, last, err)
+		}
+		if r.arrive(1000, "b7:1"); !r.mail(8, "a8:1") {
+			t.Fatalf("%v: another message is taken for it", order)
+		}
+		if last, _ := r.Last(); last != 3 {
+			t.Fatalf("%v: another author's message is taken for it", order)
+		}
+		r.check()
+		n++
+	}
+	if n != 5040 {
+		t.Errorf("%d orders", n)
+	}
+}
+
+// TestNotesAreRenewed: a message that is on its way for longer than it is remembered stays
+// known.
+func TestNotesAreRenewed(t *testing.T) {
+	r := newRig(t)
+	r.SetCorrespondence(pals{})
+	now := time.UnixMilli(5000)
+	r.now = func() time.Time { return now }
+	r.arrive(1000, "a7:1")
+	for gen := range 9 {
+		now = now.Add(renewNote)
+		r.arrive(1000, fmt.Sprint("a7:", gen+2))
+		if _, err := r.PruneDirect(now.Add(-renewNote)); err != nil {
+			t.Fatal(err)
+		}
+		r.check()
+	}
+	if last, _ := r.Last(); last != 1 {
+		t.Errorf("%d rows", last)
+	}
+	// The content of the last one, and the one origin.
+	now = now.Add(renewNote)
+	if n, err := r.PruneDirect(now); err != nil || n == 0 {
+		t.Error(n, err)
+	}
+	r.tx(func(tx kv.Txn) error {
+		m, err := readMeta(tx)
+		if m.direct != 0 {
+			t.Errorf("%d notes are left", m.direct)
+		}
+		return err
+	})
+}
+
+// TestNothingNewWritesNothing: generations that are known cost no commit at a start.
+func TestNothingNewWritesNothing(t *testing.T) {
+	r := newRig(t)
+	r.SetCorrespondence(pals{})
+	r.arrive(1000, "a7:1", "a7:2")
+	changed := r.Changed()
+	r.graph = 0
+	r.arrive(1000, "a7:1", "a7:2")
+	select {
+	case <-changed:
+		t.Error("something was written")
+	default:
+	}
+}
+
+func (r *rig) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// orders yields every order of names.
+func orders(names []string) func(yield func([]string) bool) {
+	return func(yield func([]string) bool) {
+		var rec func(done, left []string) bool
+		rec = func(done, left []string) bool {
+			if len(left) == 0 {
+				return yield(done)
+			}
+			for i := range left {
+				rest := slices.Concat(left[:i], left[i+1:])
+				if !rec(append(slices.Clip(done), left[i]), rest) {
+					return false
+				}
+			}
+			return true
+		}
+		rec(nil, names)
+	}
 }

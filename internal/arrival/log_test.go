@@ -233,7 +233,7 @@ func TestMail(t *testing.T) {
 				continue
 			}
 			r.tx(func(tx kv.Txn) error {
-				added, err := r.AppendMail(tx, ID{9}, eventgraph.HashContent([]byte("sealed once")))
+				added, err := r.AppendMail(tx, Origin{ID: ID{9}}, eventgraph.HashContent([]byte("sealed once")))
 				if added != (order[0] == "mail") {
 					t.Errorf("%s: added %t", name, added)
 				}
@@ -241,7 +241,7 @@ func TestMail(t *testing.T) {
 			})
 		}
 		r.tx(func(tx kv.Txn) error {
-			added, err := r.AppendMail(tx, ID{9}, eventgraph.HashContent([]byte("sealed once")))
+			added, err := r.AppendMail(tx, Origin{ID: ID{9}}, eventgraph.HashContent([]byte("sealed once")))
 			if added {
 				t.Errorf("%s: added twice", name)
 			}
@@ -269,7 +269,7 @@ func TestPrune(t *testing.T) {
 			r.tx(func(tx kv.Txn) error { return r.OwnGeneration(tx, id, 1000, &ev) })
 		}
 	}
-	r.tx(func(tx kv.Txn) error { _, err := r.AppendMail(tx, ID{9}, [32]byte{1}); return err })
+	r.tx(func(tx kv.Txn) error { _, err := r.AppendMail(tx, Origin{ID: ID{9}}, [32]byte{1}); return err })
 	more, err := r.Prune(2000, func(_ kv.Reader, row *Row) (bool, error) { return row.ID == ID{2}, nil })
 	if err != nil || more {
 		t.Fatalf("more %t, %v", more, err)

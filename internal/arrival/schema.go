@@ -18,8 +18,11 @@ import (
 //	ai message id      seq, of a mailbox message
 //	ah content hash    seq, of whatever has an event with this content
 //	ap slot seq        rows that go when the slot is no longer retained
-//	ax content hash    when a direct message came by the graph
-//	ay when hash       these, by age
+//	ac tag seq         ms: the messages of a conversation in order of arrival
+//	at tag ms seq      the same by the times that they are shown with
+//	ax what            when a direct message came: a content hash of the graph, or
+//	                   author and message id
+//	ay when what       these, by age
 const (
 	space      = 'a'
 	tableMeta  = 'm'
@@ -29,6 +32,8 @@ const (
 	tableInbox = 'i'
 	tableHash  = 'h'
 	tableSlot  = 'p'
+	tableTag   = 'c'
+	tableTime  = 't'
 
 	tableDirect    = 'x'
 	tableDirectAge = 'y'
@@ -50,14 +55,20 @@ type meta struct {
 	graph eventgraph.Seq // arrivals of the graph up to here are in the log
 	rows  uint64
 
-	direct uint64 // remembered direct messages
+	direct uint64 // notes of direct messages
+
+	messages, bytes uint64   // that history can list
+	keys            [16]byte // with which everything stored was looked at
 }
 
 func (m *meta) encode() []byte {
 	b := serial.AppendUint64(nil, uint64(m.last))
 	b = serial.AppendUint64(b, uint64(m.graph))
 	b = serial.AppendUint64(b, m.rows)
-	return seal(serial.AppendUint64(b, m.direct))
+	b = serial.AppendUint64(b, m.direct)
+	b = serial.AppendUint64(b, m.messages)
+	b = serial.AppendUint64(b, m.bytes)
+	return seal(append(b, m.keys[:]...))
 }
 
 func (m *meta) decode(v []byte) error {
@@ -65,6 +76,10 @@ func (m *meta) decode(v []byte) error {
 		m.last, m.graph, m.rows = Seq(r.Uint64()), eventgraph.Seq(r.Uint64()), r.Uint64()
 		if r.Len() > 0 { // none before there was mail
 			m.direct = r.Uint64()
+		}
+		if r.Len() > 0 { // none before there were places
+			m.messages, m.bytes = r.Uint64(), r.Uint64()
+			copy(m.keys[:], r.Take(16))
 		}
 	})
 }
@@ -82,7 +97,7 @@ func (r *Row) encode() []byte {
 		b = append(b, g.event[:]...)
 		b = append(b, g.hash[:]...)
 	}
-	return seal(b)
+	return seal(r.Place.appendTo(b))
 }
 
 func (r *Row) decode(v []byte) error {
@@ -101,11 +116,38 @@ func (r *Row) decode(v []byte) error {
 			copy(g.hash[:], rd.Take(32))
 			r.generations = append(r.generations, g)
 		}
+		if rd.Len() > 0 { // none before there were places
+			r.Place.read(rd)
+		}
 		if r.Kind < Foreign || r.Kind > Mail {
 			rd.Fail(errKind)
 		}
 	})
 }
+
+func (p *Place) appendTo(b []byte) []byte {
+	b = append(b, p.Tag[:]...)
+	b = serial.AppendUint64(b, uint64(p.Time))
+	b = serial.AppendUint32(b, p.Size)
+	flags := uint8(0)
+	if p.Notice {
+		flags |= flagNotice
+	}
+	return serial.AppendUint8(b, flags)
+}
+
+func (p *Place) read(rd *serial.Reader) {
+	copy(p.Tag[:], rd.Take(16))
+	p.Time = int64(rd.Uint64())
+	p.Size = rd.Uint32()
+	flags := rd.Uint8()
+	if p.Notice = flags&flagNotice != 0; flags&^flagNotice != 0 {
+		rd.Fail(errFlags)
+	}
+}
+
+// flagNotice is Place.Notice in a row.
+const flagNotice = 1
 
 func seal(body []byte) []byte { return kv.SealRecord(body) }
 
