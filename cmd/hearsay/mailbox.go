@@ -29,8 +29,8 @@ import (
 func newMailbox() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "mailbox", Short: "the relay that keeps mail for those who are away",
-		Example: "  hearsay mailbox relay\n  hearsay mailbox address",
-	}, newMailboxRelay(), newMailboxAddress(), newMailboxInfo(), newMailboxBackupKey(), newMailboxRestoreKey())
+		Example: "  hearsay mailbox relay\n  hearsay mailbox address\n  hearsay mailbox client-keys",
+	}, newMailboxRelay(), newMailboxAddress(), newMailboxInfo(), newMailboxClientKeys(), newMailboxBackupKey(), newMailboxRestoreKey())
 }
 
 func newMailboxRelay() *cobra.Command {

@@ -32,6 +32,7 @@ func (d *daemon) methods() map[string]rpc.Method {
 	all["hearsay.dag"] = rpc.Method{Call: d.dag}
 	all["hearsay.backup"] = rpc.Method{Call: d.backup}
 	d.queueMethods(all)
+	d.mailMethods(all)
 	return all
 }
 
