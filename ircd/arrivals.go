@@ -24,8 +24,8 @@ type ArrivalConfig struct {
 	// Mail reads a message that came by a mailbox: its content, an encoded privmsg, and
 	// what its author's clock said. nil: there are none.
 	Mail func(id arrival.ID) (content []byte, written time.Time, ok bool)
-	// MaxAge is the age from which on arrivals are of no interest any more: an archive
-	// holds many of them. Default 24 h, that of Config.HistoryAge.
+	// MaxAge is the age from which on arrivals are not shown unasked, and not opened again at
+	// each start: an archive holds many of them. Default 24 h, that of Config.HistoryAge.
 	MaxAge time.Duration
 	// Now is the wall clock that ages are measured with; default time.Now.
 	Now func() time.Time
@@ -121,11 +121,33 @@ func (l *ArrivalLog) Last() (arrival.Seq, error) {
 	return rows[0].Seq, nil
 }
 
+// Page implements Log.
+func (l *ArrivalLog) Page(of arrival.Tag, sp arrival.Span) ([]arrival.Mark, error) {
+	return l.cfg.Log.Page(of, sp)
+}
+
+// Newest implements Log.
+func (l *ArrivalLog) Newest(of arrival.Tag, last arrival.Seq) (came time.Time, ok bool, err error) {
+	return l.cfg.Log.Newest(of, last)
+}
+
+// Extent implements Log.
+func (l *ArrivalLog) Extent() (arrival.Extent, error) { return l.cfg.Log.Extent() }
+
+// Get implements Log.
+func (l *ArrivalLog) Get(at arrival.Seq) (a Arrival, ok bool, err error) {
+	row, ok, err := l.cfg.Log.Row(at)
+	if err != nil || !ok {
+		return a, false, err
+	}
+	return l.message(&row)
+}
+
 // Find implements Log: an event's id has 32 bytes, the others have 16.
-func (l *ArrivalLog) Find(id string) (at arrival.Seq, ok bool, err error) {
+func (l *ArrivalLog) Find(id string) (at arrival.Mark, ok bool, err error) {
 	raw, err := hex.DecodeString(id)
 	if err != nil {
-		return 0, false, nil //nolint:nilerr // what is no id names nothing
+		return at, false, nil //nolint:nilerr // what is no id names nothing
 	}
 	var row arrival.Row
 	switch len(raw) {
@@ -134,17 +156,21 @@ func (l *ArrivalLog) Find(id string) (at arrival.Seq, ok bool, err error) {
 	case len(arrival.ID{}):
 		row, err = l.cfg.Log.ByID(arrival.ID(raw))
 	default:
-		return 0, false, nil
+		return at, false, nil
 	}
 	if errors.Is(err, arrival.ErrNotFound) {
-		return 0, false, nil
+		return at, false, nil
 	}
-	return row.Seq, err == nil, err
+	at = arrival.Mark{Seq: row.Seq, Time: row.Place.Time}
+	if row.Place.Tag == (arrival.Tag{}) {
+		at.Time = row.At // not in history; a reference all the same
+	}
+	return at, err == nil, err
 }
 
 // message finds the text of a row; ok is false where it is gone.
 func (l *ArrivalLog) message(row *arrival.Row) (a Arrival, ok bool, err error) {
-	a = Arrival{Seq: row.Seq, Came: row.Time(), Own: row.Kind == arrival.Own}
+	a = Arrival{Seq: row.Seq, Came: row.Time(), Own: row.Kind == arrival.Own, Notice: row.Place.Notice}
 	switch row.Kind {
 	case arrival.Own:
 		a.ID, a.Time = hex.EncodeToString(row.ID[:]), row.Time()
@@ -207,19 +233,24 @@ const (
 // Run enters the graph's arrivals until ctx ends. An error means that a store failed.
 func (l *ArrivalLog) Run(ctx context.Context) error {
 	for {
-		ring, changed := l.cfg.Keys.watch()
-		if err := l.follow(ctx, ring, changed); err != nil {
+		ring, name, changed := l.cfg.Keys.named()
+		if err := l.follow(ctx, ring, name, changed); err != nil {
 			return err
 		}
 	}
 }
 
 // follow returns nil when the keys changed.
-func (l *ArrivalLog) follow(ctx context.Context, ring *privmsg.Keyring, changed <-chan struct{}) error {
+func (l *ArrivalLog) follow(ctx context.Context, ring *privmsg.Keyring, name [16]byte, changed <-chan struct{}) error {
 	ctx, stop := context.WithCancel(ctx)
 	var reader sync.WaitGroup
 	defer reader.Wait()
 	defer stop()
+	before, err := l.cfg.Log.Keys()
+	if err != nil {
+		return err
+	}
+	in := intake{ring: ring, again: before == name}
 	until := l.cfg.Graph.Last()
 	arrivals, failed := make(chan eventgraph.Arrival, 64), make(chan error, 1)
 	reader.Go(func() {
@@ -235,9 +266,25 @@ func (l *ArrivalLog) follow(ctx context.Context, ring *privmsg.Keyring, changed 
 			}
 		}
 	})
-	ready := until == 0
-	if ready {
+	ready := false
+	through := func() error {
+		if ready {
+			return nil
+		}
+		ready = true
+		if !in.again {
+			// A disk that is too full costs another look at the next start.
+			if err := l.cfg.Log.SetKeys(name); err != nil && !errors.Is(err, arrival.ErrBusy) {
+				return err
+			}
+		}
 		l.complete(ring)
+		return nil
+	}
+	if until == 0 {
+		if err := through(); err != nil {
+			return err
+		}
 	}
 	idle := time.NewTimer(ingestIdle)
 	defer idle.Stop()
@@ -253,23 +300,51 @@ func (l *ArrivalLog) follow(ctx context.Context, ring *privmsg.Keyring, changed 
 			}
 			return err
 		case <-idle.C:
-			if !ready {
-				ready = true
-				l.complete(ring)
+			if err := through(); err != nil {
+				return err
 			}
 			continue
 		case a := <-arrivals:
 			batch := more(arrivals, a)
-			if err := l.ingest(ctx, ring, batch); err != nil {
+			if err := l.ingest(ctx, &in, batch); err != nil {
 				return err
 			}
-			if !ready && batch[len(batch)-1].Seq >= until {
-				ready = true
-				l.complete(ring)
+			if batch[len(batch)-1].Seq >= until {
+				if err := through(); err != nil {
+					return err
+				}
 			}
 		}
 		idle.Reset(ingestIdle)
 	}
+}
+
+// An intake decides what of the graph is a message for us.
+type intake struct {
+	ring    *privmsg.Keyring
+	again   bool // everything old was looked at with these keys
+	replays privmsg.Replays
+}
+
+// look opens an arrival and tells where it belongs.
+func (in *intake) look(a *eventgraph.Arrival, horizon time.Time) (p arrival.Place, ok bool) {
+	if in.again && a.Time.Before(horizon) {
+		return p, false
+	}
+	m, err := privmsg.Decode(a.Event.Content)
+	if err != nil {
+		return p, false
+	}
+	o, err := in.ring.Open(m)
+	if err != nil {
+		return p, false
+	}
+	if o.Kind != privmsg.Public && !in.replays.First(o.Nonce, a.Event.Header.ID()) { // T24
+		return p, false
+	}
+	p = place(in.ring, o)
+	p.Time = earlier(msTime(a.Event.Timestamp), a.Time).UnixMilli()
+	return p, true
 }
 
 // more adds to first what is there without waiting.
@@ -287,19 +362,10 @@ func more(from <-chan eventgraph.Arrival, first eventgraph.Arrival) []eventgraph
 }
 
 // ingest enters a batch, however long the disk is too full for it.
-func (l *ArrivalLog) ingest(ctx context.Context, ring *privmsg.Keyring, batch []eventgraph.Arrival) error {
+func (l *ArrivalLog) ingest(ctx context.Context, in *intake, batch []eventgraph.Arrival) error {
 	horizon := l.cfg.Now().Add(-l.cfg.MaxAge)
 	for {
-		err := l.cfg.Log.Ingest(batch, func(a *eventgraph.Arrival) bool {
-			if a.Time.Before(horizon) {
-				return false
-			}
-			m, err := privmsg.Decode(a.Event.Content)
-			if err == nil {
-				_, err = ring.Open(m)
-			}
-			return err == nil
-		})
+		err := l.cfg.Log.Ingest(batch, func(a *eventgraph.Arrival) (arrival.Place, bool) { return in.look(a, horizon) })
 		if !errors.Is(err, arrival.ErrBusy) {
 			return err
 		}

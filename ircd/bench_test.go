@@ -84,23 +84,25 @@ func (m eventMap) Arrival(id eventgraph.ID) (eventgraph.Arrival, error) {
 }
 
 // BenchmarkChathistory reads pages of 100 out of 100,000 messages of one channel: the newest ones, those
-// before a message in the middle, and by time.
+// before a message in the middle, by time, and the first ones.
 func BenchmarkChathistory(b *testing.B) {
 	g := newFakeGraph()
 	for i := range 100_000 {
 		g.say("#dev", fmt.Sprintf("nick%d", i%100), "some words that somebody said")
+		g.arrivals[i].Event.Timestamp -= uint64(100_000 - i)
 	}
 	rows, err := arrival.Open(kv.OpenMemory(), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	events := eventMap{}
+	in := intake{ring: noKeys}
 	for i := 0; i < len(g.arrivals); i += arrival.MaxIngest {
 		batch := g.arrivals[i:min(i+arrival.MaxIngest, len(g.arrivals))]
 		for _, a := range batch {
 			events[a.Event.ID()] = a
 		}
-		if err := rows.Ingest(batch, func(*eventgraph.Arrival) bool { return true }); err != nil {
+		if err := rows.Ingest(batch, func(a *eventgraph.Arrival) (arrival.Place, bool) { return in.look(a, time.Time{}) }); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -109,24 +111,26 @@ func BenchmarkChathistory(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	cv := s.conversation("#dev", true)
-	for i := range g.arrivals {
-		s.note(cv, mark{arrival.Seq(i + 1), g.arrivals[i].Time.UnixMilli()})
-	}
+	_, tag, _ := s.past("#dev")
+	at := func(seq arrival.Seq) ref { return ref{Ref: arrival.Ref{Seq: seq}} }
 	for name, q := range map[string]query{
 		"latest": {sub: "LATEST", refs: []ref{{}}, limit: 100},
-		"before": {sub: "BEFORE", refs: []ref{{seq: 50_000}}, limit: 100},
-		"time":   {sub: "BEFORE", refs: []ref{{time: g.arrivals[50_000].Time.UnixMilli(), timed: true}}, limit: 100},
+		"before": {sub: "BEFORE", refs: []ref{at(50_000)}, limit: 100},
+		"first":  {sub: "BEFORE", refs: []ref{at(101)}, limit: 100},
+		"time":   {sub: "BEFORE", refs: []ref{{Ref: arrival.Ref{Time: int64(g.arrivals[50_000].Event.Timestamp), Timed: true}}}, limit: 100},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				page, err := s.fetch(b.Context(), s.ring, q.pick(cv.index))
-				if err != nil || len(page) == 0 {
+				marks, err := (pager{s.cfg.Log, tag, 0}).pick(&q)
+				if err != nil {
+					b.Fatal(err)
+				}
+				page, err := s.fetch(b.Context(), s.ring, marks)
+				if err != nil || len(page) != 100 {
 					b.Fatal(len(page), err)
 				}
 			}
-			b.ReportMetric(float64(16*cap(cv.index))/(1<<20), "index-MiB")
 		})
 	}
 }

@@ -20,6 +20,12 @@ type query struct {
 	limit  int
 }
 
+// A ref is a message reference as it was asked for.
+type ref struct {
+	arrival.Ref
+	id string // of the message, until its place is found
+}
+
 // chathistorySubs are the subcommands with the number of their references.
 var chathistorySubs = map[string]int{"AFTER": 1, "AROUND": 1, "BEFORE": 1, "BETWEEN": 2, "LATEST": 1, "TARGETS": 2}
 
@@ -37,8 +43,8 @@ func cmdChathistory(s *Server, rq *request) error {
 	if !ok {
 		return nil
 	}
-	if q.target != "" && s.historyOf(q.target) == nil {
-		rq.failHistory("INVALID_TARGET", []string{q.sub, token(q.target)}, "Messages could not be retrieved")
+	if _, _, ok := s.past(q.target); q.target != "" && !ok {
+		rq.failTarget(&q)
 		return nil
 	}
 	rq.job = func(context.Context) event {
@@ -51,16 +57,30 @@ func cmdChathistory(s *Server, rq *request) error {
 				s.historyFailed(rq, &q, err)
 				return
 			}
-			s.whenRead(rq, last, func() { s.answerHistory(rq, &q) })
+			s.whenRead(rq, last, func() { s.answerHistory(rq, &q, last) })
 		}}
 	}
 	return nil
 }
 
-// historyOf is the conversation called target that a client may look into: all that are
-// known, which are those that this node has the keys of.
-func (s *Server) historyOf(target string) *conversation {
-	return s.convs[privmsg.Fold(target)]
+// failTarget: there is no such conversation here.
+func (rq *request) failTarget(q *query) {
+	rq.failHistory("INVALID_TARGET", []string{q.sub, token(q.target)}, "Messages could not be retrieved")
+}
+
+// past is the conversation called target that a client may look into, joined or not: one that
+// this node has the key of, or any public channel. What is not in memory is made up, and
+// belongs to nobody; whether there is anything in it is for the Log to say.
+func (s *Server) past(target string) (cv *conversation, tag arrival.Tag, ok bool) {
+	kind, name, print, ok := s.ring.Lookup(target)
+	if !ok || kind == privmsg.Public && !privmsg.ValidChannel(target) {
+		return nil, tag, false
+	}
+	tag = tagOf(kind, name, print)
+	if cv = s.convs[privmsg.Fold(target)]; cv == nil || cv.kind != kind {
+		cv = &conversation{folded: privmsg.Fold(target), name: name, kind: kind}
+	}
+	return cv, tag, true
 }
 
 // parseQuery reads the parameters, or answers what is wrong with them.
@@ -94,7 +114,7 @@ func (rq *request) parseQuery() (q query, ok bool) {
 			continue
 		}
 		r, code := parseRef(text)
-		if code == "" && q.sub == "TARGETS" && !r.timed {
+		if code == "" && q.sub == "TARGETS" && !r.Timed {
 			code = "INVALID_PARAMS"
 		}
 		if code != "" {
@@ -125,7 +145,7 @@ func parseRef(text string) (r ref, code string) {
 		if err != nil {
 			return r, "INVALID_PARAMS"
 		}
-		return ref{time: t.UnixMilli(), timed: true}, ""
+		return ref{Ref: arrival.Ref{Time: t.UnixMilli(), Timed: true}}, ""
 	case name == "msgid":
 		return ref{id: value}, ""
 	}
@@ -145,14 +165,14 @@ func (s *Server) resolve(refs []ref) error {
 			continue
 		}
 		id, _, _ := strings.Cut(refs[i].id, "-")
-		seq, ok, err := s.cfg.Log.Find(id)
+		m, ok, err := s.cfg.Log.Find(id)
 		if err != nil {
 			return err
 		}
 		if !ok {
 			return errNoMessage{refs[i].id}
 		}
-		refs[i].seq = seq
+		refs[i].Ref = arrival.Ref{Seq: m.Seq, Time: m.Time}
 	}
 	return nil
 }
@@ -194,25 +214,38 @@ func (s *Server) whenRead(rq *request, at arrival.Seq, then func()) {
 	}
 }
 
-// answerHistory selects what was asked for and reads it.
-func (s *Server) answerHistory(rq *request, q *query) {
+// answerHistory selects what was asked for and reads it: of what clients were shown already, so
+// that nothing of a page comes again as new.
+func (s *Server) answerHistory(rq *request, q *query, last arrival.Seq) {
+	last = max(last, s.feedAt)
 	if q.sub == "TARGETS" {
-		s.answerTargets(rq, q)
+		s.answerTargets(rq, q, last)
 		return
 	}
-	cv := s.historyOf(q.target)
-	if cv == nil {
-		rq.failHistory("INVALID_TARGET", []string{q.sub, token(q.target)}, "Messages could not be retrieved")
+	cv, tag, ok := s.past(q.target)
+	if !ok {
+		rq.failTarget(q)
 		return
 	}
-	index, ring := cv.index, s.ring
+	ring := s.ring
 	rq.job = func(ctx context.Context) event {
-		page, err := s.fetch(ctx, ring, q.pick(index))
+		marks, err := (pager{s.cfg.Log, tag, last}).pick(q)
+		empty := false
+		if err == nil && len(marks) == 0 && cv.members == nil {
+			_, some, newestErr := s.cfg.Log.Newest(tag, last)
+			empty, err = !some, newestErr
+		}
+		var page []entry
+		if err == nil {
+			page, err = s.fetch(ctx, ring, marks)
+		}
 		return evAnswer{rq, func() {
 			switch {
 			case err != nil:
 				s.historyFailed(rq, q, err)
-			case s.historyOf(q.target) != cv || s.ring != ring: // its key is gone, perhaps
+			case empty:
+				rq.failTarget(q)
+			case s.ring != ring: // its key is gone, perhaps
 				rq.failHistory("MESSAGE_ERROR", []string{q.sub, token(q.target)}, "The configuration has just changed: please ask again")
 			default:
 				s.beginPage(rq, cv, page)
@@ -221,60 +254,21 @@ func (s *Server) answerHistory(rq *request, q *query) {
 	}
 }
 
-// pick selects the marks that q asks for.
-func (q *query) pick(index []mark) []mark {
-	switch sp := (span{limit: q.limit}); q.sub {
-	case "BEFORE":
-		sp.before, sp.from = q.refs[0], newest
-		return sp.page(index)
-	case "AFTER":
-		sp.after = q.refs[0]
-		return sp.page(index)
-	case "LATEST":
-		sp.after, sp.from = q.refs[0], newest
-		return sp.page(index)
-	case "BETWEEN":
-		a, b := q.refs[0], q.refs[1]
-		sp.after, sp.before = a, b
-		if isBefore(index, b, a) { // from the newer one backwards
-			sp.after, sp.before, sp.from = b, a, newest
-		}
-		return sp.page(index)
-	}
-	return around(index, q.refs[0], q.limit)
-}
-
-// isBefore orders two references: by their places if both have one, else by moments.
-func isBefore(index []mark, a, b ref) bool {
-	if !a.timed && !b.timed {
-		return a.seq < b.seq
-	}
-	return moment(index, a) < moment(index, b)
-}
-
-func moment(index []mark, r ref) int64 {
-	i, ok := slices.BinarySearchFunc(index, r.seq, bySeq)
-	if !r.timed && ok {
-		return index[i].time
-	}
-	return r.time
-}
-
 // fetch reads the messages of marks. What was pruned or cancelled since is left out.
-func (s *Server) fetch(ctx context.Context, ring *privmsg.Keyring, marks []mark) (page []entry, err error) {
+func (s *Server) fetch(ctx context.Context, ring *privmsg.Keyring, marks []arrival.Mark) (page []entry, err error) {
 	f := feed{s: s, ring: ring}
 	for _, m := range marks {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		rows, _, err := s.cfg.Log.Read(m.seq-1, 1)
+		a, ok, err := s.cfg.Log.Get(m.Seq)
 		if err != nil {
 			return nil, err
 		}
-		if len(rows) == 0 || rows[0].Seq != m.seq {
+		if !ok {
 			continue
 		}
-		if in, ok := f.open(&rows[0]); ok && len(in.lines) > 0 {
+		if in, ok := f.open(&a); ok && len(in.lines) > 0 {
 			e := in.entry()
 			e.asked = true
 			page = append(page, e)
@@ -346,32 +340,76 @@ func (c *client) waitDrained(ctx context.Context) {
 	}
 }
 
-// answerTargets lists the conversations that have a newest message between two moments:
-// those that somebody here has joined or configured.
-func (s *Server) answerTargets(rq *request, q *query) {
+// answerTargets lists the conversations whose newest message came between two moments: those
+// that somebody here has joined or configured. What counts is when it came here, so that a
+// client which was away learns of a late message with an old time too (decision 0201).
+func (s *Server) answerTargets(rq *request, q *query, last arrival.Seq) {
 	type found struct {
 		name string
+		tag  arrival.Tag
 		at   time.Time
 	}
 	var all []found
-	from, to := q.refs[0].time, q.refs[1].time
 	for _, cv := range s.convs {
-		at, ok := cv.newestTime()
-		if ms := at.UnixMilli(); ok && cv.kept() && ms > min(from, to) && ms < max(from, to) {
-			all = append(all, found{cv.name, at})
+		if !cv.kept() {
+			continue
+		}
+		if _, tag, ok := s.past(cv.name); ok {
+			all = append(all, found{name: cv.name, tag: tag})
 		}
 	}
-	slices.SortFunc(all, func(a, b found) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.name, b.name)) })
-	if n := len(all) - q.limit; n > 0 && from > to {
-		all = all[n:]
-	} else if n > 0 {
-		all = all[:q.limit]
+	from, to := q.refs[0].Time, q.refs[1].Time
+	rq.job = func(context.Context) event {
+		var err error
+		for i := range all {
+			var ok bool
+			if all[i].at, ok, err = s.cfg.Log.Newest(all[i].tag, last); err != nil {
+				break
+			}
+			if !ok {
+				all[i].at = time.Time{}
+			}
+		}
+		all = slices.DeleteFunc(all, func(f found) bool {
+			ms := f.at.UnixMilli()
+			return f.at.IsZero() || ms <= min(from, to) || ms >= max(from, to)
+		})
+		slices.SortFunc(all, func(a, b found) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.name, b.name)) })
+		if n := len(all) - q.limit; n > 0 && from > to {
+			all = all[n:]
+		} else if n > 0 {
+			all = all[:q.limit]
+		}
+		return evAnswer{rq, func() {
+			if err != nil {
+				s.historyFailed(rq, q, err)
+				return
+			}
+			batch := s.beginBatch(rq, "draft/chathistory-targets")
+			for _, f := range all {
+				l := plain(s.cfg.ServerName, "CHATHISTORY", "TARGETS", f.name, f.at.UTC().Format(timeFormat))
+				l.batch = batch
+				s.send(rq.c, l)
+			}
+			s.endBatch(rq, batch)
+		}}
 	}
-	batch := s.beginBatch(rq, "draft/chathistory-targets")
-	for _, f := range all {
-		l := plain(s.cfg.ServerName, "CHATHISTORY", "TARGETS", f.name, f.at.Format(timeFormat))
-		l.batch = batch
-		s.send(rq.c, l)
-	}
-	s.endBatch(rq, batch)
+}
+
+// A waiter is a request that waits for the feed.
+type waiter struct {
+	at   arrival.Seq
+	done chan struct{} // closed when the feed is there
+}
+
+// readTo notes how far the feed is.
+func (s *Server) readTo(at arrival.Seq) {
+	s.feedAt = at
+	s.readers = slices.DeleteFunc(s.readers, func(w waiter) bool {
+		if w.at > at {
+			return false
+		}
+		close(w.done)
+		return true
+	})
 }

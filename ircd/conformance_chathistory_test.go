@@ -273,27 +273,5 @@ func TestChathistoryBeyondMemory(t *testing.T) {
 				t.Errorf("no message %s", n)
 			}
 		}
-		if n := h.server.marks; n != 3000 {
-			t.Errorf("%d marks", n)
-		}
-	})
-}
-
-// TestIndexIsBounded: places of messages, in all conversations together.
-func TestIndexIsBounded(t *testing.T) {
-	serve(t, nil, func(h *harness) {
-		s := h.server
-		cv := s.conversation("#dev", true)
-		cv.configured = true
-		for i := range maxMarks {
-			s.note(cv, mark{seq: 1, time: int64(i)})
-		}
-		if s.marks != maxMarks || len(cv.index) != maxMarks {
-			t.Errorf("%d, %d", s.marks, len(cv.index))
-		}
-		s.note(cv, mark{seq: 1, time: maxMarks})
-		if s.marks != len(cv.index) || s.marks != maxMarks/2 || cv.index[len(cv.index)-1].time != maxMarks {
-			t.Errorf("%d, %d", s.marks, len(cv.index))
-		}
 	})
 }

@@ -402,7 +402,7 @@ func TestStorm(t *testing.T) {
 func newLoop(t testing.TB, change func(*Config)) (*Server, *fakeGraph) {
 	g, keys := newFakeGraph(), new(Keys)
 	o := &fakeOutbox{graph: g, keys: keys, logical: map[eventgraph.ID]Accepted{}}
-	g.own = o.Logical
+	g.own, g.keys = o.Logical, keys
 	cfg := Config{Log: g, Outbox: o, Keys: keys}
 	if change != nil {
 		change(&cfg)
@@ -552,7 +552,7 @@ func FuzzDecodeMessage(f *testing.F) {
 	}
 	for _, name := range []string{"#dev", "#secret", "Bob"} {
 		kind, spelling, print, _ := ring.Lookup(name)
-		m := Message{privmsg.Sealed{Kind: kind, Name: spelling, Fingerprint: print}, "nick", "text"}
+		m := Message{privmsg.Sealed{Kind: kind, Name: spelling, Fingerprint: print}, "nick", "text", false}
 		f.Add(m.AppendTo(nil))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -26,7 +26,6 @@ type conversation struct {
 	base    int         // index of log[0] since the beginning
 	bytes   int         // of log and speakers, roughly
 	lastSeq arrival.Seq // of the newest arrival, shown or not
-	index   []mark      // of all messages, in order of arrival; see index.go
 	rescan  bool        // the log is being built again with a new key
 	held    []entry     // said here before the log was complete
 
@@ -48,7 +47,7 @@ type member struct {
 type entry struct {
 	id      string      // msgid
 	seq     arrival.Seq // its place in the Log; 0: not known yet
-	command string      // PRIVMSG, or NOTICE for one that was said here
+	command string      // PRIVMSG, or NOTICE for one that was said here (decision 0202)
 	nick    string      // clean; "" in a contact's conversation
 	lines   []string
 	time    time.Time // shown
@@ -138,7 +137,6 @@ func (s *Server) quietest() (q *conversation) {
 
 func (s *Server) forget(cv *conversation) {
 	s.logBytes -= cv.bytes
-	s.marks -= len(cv.index)
 	delete(s.convs, cv.folded)
 }
 
@@ -236,8 +234,6 @@ func (s *Server) speak(cv *conversation, nick string, at time.Time, mine bool) {
 func (s *Server) reset(cv *conversation) {
 	s.charge(cv, -cv.bytes)
 	cv.base = cv.end()
-	s.marks -= len(cv.index)
-	cv.index = nil
 	cv.log, cv.lastSeq, cv.speakers, cv.rescan = nil, 0, map[string]speaker{}, true
 	for _, m := range cv.members {
 		m.waiting = true

@@ -17,9 +17,6 @@ func (s *Server) arrive(in incoming) {
 		return // a key that is gone since, or a log that has it
 	}
 	cv.lastSeq = in.seq
-	if len(in.lines) > 0 {
-		s.note(cv, mark{in.seq, in.time.UnixMilli()})
-	}
 	if in.own {
 		if s.own[in.logical] { // shown when it was accepted
 			if !s.settle(cv, &in) {
@@ -89,6 +86,9 @@ func (s *Server) record(cv *conversation, in incoming) {
 func (in *incoming) entry() entry {
 	e := entry{
 		id: in.logical, seq: in.seq, command: "PRIVMSG", lines: in.lines, time: in.time, arrived: in.arrived, mine: in.own || in.mine,
+	}
+	if in.notice {
+		e.command = "NOTICE"
 	}
 	if in.kind != privmsg.Contact {
 		e.nick = privmsg.CleanNick(in.nick)

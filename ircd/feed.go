@@ -21,6 +21,7 @@ type incoming struct {
 	time    time.Time
 	arrived time.Time
 	own     bool   // made by this node
+	notice  bool   // said here with NOTICE
 	logical string // what it is called: Accepted.ID, or the event's id
 }
 
@@ -108,10 +109,11 @@ func (f *feed) run(ctx context.Context) error {
 
 // open decides whether a is a message for us and what of it is true.
 func (f *feed) open(a *Arrival) (incoming, bool) {
-	in := incoming{seq: a.Seq, own: a.Own, logical: a.ID, time: a.Time, arrived: a.Came}
+	in := incoming{seq: a.Seq, own: a.Own, notice: a.Notice, logical: a.ID, time: a.Time, arrived: a.Came}
 	if m := a.Message; m != nil {
 		in.kind, in.name, in.nick, in.lines = m.to.Kind, m.to.Name, m.nick, textLines(m.text)
 		in.mine = in.kind == privmsg.Contact
+		in.notice = m.notice
 		return in, true
 	}
 	m, err := privmsg.Decode(a.Content)

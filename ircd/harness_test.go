@@ -30,6 +30,7 @@ type fakeGraph struct {
 	fail     error
 	read     int
 	own      func(eventgraph.ID) (Accepted, bool)
+	keys     *Keys
 }
 
 func newFakeGraph() *fakeGraph { return &fakeGraph{changed: make(chan struct{})} }
@@ -81,16 +82,6 @@ func (g *fakeGraph) Last() (arrival.Seq, error) {
 		return 0, nil
 	}
 	return arrival.Seq(len(g.arrivals)), nil
-}
-
-func (g *fakeGraph) Find(id string) (arrival.Seq, bool, error) {
-	page, _, err := g.Read(0, 1<<30)
-	for _, a := range page {
-		if a.ID == id {
-			return a.Seq, true, nil
-		}
-	}
-	return 0, false, err
 }
 
 func (g *fakeGraph) Complete() bool { return true }
@@ -279,7 +270,7 @@ func serve(t *testing.T, change func(*Config, *fakeGraph), test func(h *harness)
 		g := newFakeGraph()
 		keys := new(Keys)
 		o := &fakeOutbox{graph: g, keys: keys, logical: map[eventgraph.ID]Accepted{}}
-		g.own = o.Logical
+		g.own, g.keys = o.Logical, keys
 		cfg := Config{Log: g, Outbox: o, Keys: keys}
 		if change != nil {
 			change(&cfg, g)

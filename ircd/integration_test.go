@@ -87,7 +87,7 @@ func startNode(t *testing.T, graph *eventgraph.Graph, custody kv.Store, st Setti
 	}
 	n.queue, err = outbound.Open(custody, outbound.Config{Hooks: outbound.Hooks{
 		Enqueued: func(tx kv.Txn, e outbound.Entry) error {
-			return rows.AppendOwn(tx, arrival.ID(e.ID), uint64(e.Position), e.Enqueued)
+			return rows.AppendOwn(tx, arrival.ID(e.ID), uint64(e.Position), e.Enqueued, PlaceOf(e.Payload))
 		},
 		Generated: func(tx kv.Txn, e outbound.Entry, _ int, g outbound.Generation) error {
 			return rows.OwnGeneration(tx, arrival.ID(e.ID), graph.Current(), &g.Event)
@@ -135,11 +135,13 @@ func (n *testNode) end() {
 	}
 }
 
-func testGraph(t *testing.T) *eventgraph.Graph {
+func testGraph(t *testing.T) *eventgraph.Graph { return graphOf(t, false) }
+
+func graphOf(t *testing.T, archive bool) *eventgraph.Graph {
 	t.Helper()
 	params := eventgraph.DarkIRC()
 	params.Genesis = eventgraph.Slot(time.Now().Add(-10 * time.Hour).UnixMilli())
-	g, err := eventgraph.OpenMemory(eventgraph.Config{Params: params})
+	g, err := eventgraph.OpenMemory(eventgraph.Config{Params: params, Archive: archive})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,10 +317,11 @@ func TestCancelledIsGone(t *testing.T) {
 	})
 }
 
-// TestOldArrivals: what is older than history is not entered, and not looked up (T28).
+// TestOldArrivals: what is older than a day is not shown unasked (T28), and found by CHATHISTORY
+// for as long as the graph has it (decision 0200).
 func TestOldArrivals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		graph := testGraph(t)
+		graph := graphOf(t, true)
 		defer graph.Close()
 		custody := kv.OpenMemory()
 		hear(t, graph, "#dev", "rob", "too old")
@@ -331,15 +334,25 @@ func TestOldArrivals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if all, err := rows.Read(0, false, 10); err != nil || len(all) != 1 {
+		if all, err := rows.Read(0, false, 10); err != nil || len(all) != 2 {
 			t.Errorf("%d rows, %v", len(all), err)
 		}
 		want(t, texts(n.register("alice").do("JOIN #dev"), "PRIVMSG"), "old enough")
+		bob := n.register("bob", chCaps...)
+		bob.got()
+		if got := batched(t, bob.do("CHATHISTORY LATEST #dev * 10")); got != "too old old enough" {
+			t.Error(got)
+		}
 		n.end()
 		time.Sleep(2 * time.Hour)
 		n = startNode(t, graph, custody, Settings{}, nil)
 		time.Sleep(time.Second)
 		want(t, texts(n.register("alice").do("JOIN #dev"), "PRIVMSG"))
+		bob = n.register("bob", chCaps...)
+		bob.got()
+		if got := batched(t, bob.do("CHATHISTORY LATEST #dev * 10")); got != "too old old enough" {
+			t.Error(got)
+		}
 		n.end()
 	})
 }
@@ -497,6 +510,11 @@ func TestEveryReasonHasWords(t *testing.T) {
 			t.Errorf("%v: %q", r, text)
 		}
 		seen[text] = true
+	}
+	// No peer and a sync under way are two things.
+	alone := noticeText(outbound.Notice{Reason: outbound.ReasonNotSynced, Want: 2})
+	if seen[alone] || !strings.Contains(alone, "no peer is connected") {
+		t.Error(alone)
 	}
 }
 

@@ -57,9 +57,6 @@ const (
 	maxEntries = 1000
 	// maxChathistory bounds the messages, or targets, of one CHATHISTORY.
 	maxChathistory = 500
-	// maxMarks bounds the places of messages that are known without reading them, in
-	// all conversations together: 16 bytes each.
-	maxMarks = 1 << 19
 	// readerWait is how long a CHATHISTORY waits for stored messages to be read.
 	readerWait = 10 * time.Second
 	// probeInterval is the least time between two questions whether a client has read what

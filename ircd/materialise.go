@@ -3,7 +3,11 @@ package ircd
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
+
+	"lukechampine.com/blake3"
 
 	"hearsay/internal/privmsg"
 	"hearsay/outbound"
@@ -14,6 +18,7 @@ import (
 type Keys struct {
 	mu      sync.Mutex
 	ring    *privmsg.Keyring // nil: none
+	name    [16]byte         // of the keys in ring, without giving them away
 	changed chan struct{}    // closed by the next Set; nil: nobody asked
 }
 
@@ -27,7 +32,7 @@ func (k *Keys) Set(st Settings) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.ring = ring
+	k.ring, k.name = ring, nameKeys(st, ring)
 	if k.changed != nil {
 		close(k.changed)
 		k.changed = nil
@@ -52,6 +57,39 @@ func (k *Keys) watch() (*privmsg.Keyring, <-chan struct{}) {
 		return noKeys, k.changed
 	}
 	return k.ring, k.changed
+}
+
+// named is watch with a name for the keys, which is the same at every start with the same
+// keys and never zero.
+func (k *Keys) named() (ring *privmsg.Keyring, name [16]byte, changed <-chan struct{}) {
+	ring, changed = k.watch()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ring == nil {
+		return ring, nameKeys(Settings{}, ring), changed
+	}
+	return k.ring, k.name, changed
+}
+
+const keysContext = "hearsay 2026-11-30 name of a keyring v1"
+
+// nameKeys names the keys of settings.
+func nameKeys(st Settings, ring *privmsg.Keyring) (name [16]byte) {
+	var all []string
+	add := func(label string) {
+		if kind, spelling, print, ok := ring.Lookup(label); ok && kind != privmsg.Public {
+			all = append(all, string(append([]byte{byte(kind)}, print[:]...))+spelling)
+		}
+	}
+	for _, c := range st.Channels {
+		add(c.Name)
+	}
+	for _, c := range st.Contacts {
+		add(c.Label)
+	}
+	slices.Sort(all)
+	blake3.DeriveKey(name[:], keysContext, []byte(strings.Join(all, "\x00")))
+	return name
 }
 
 // Materialise makes an event's content of an encoded [Message], with fresh nonces

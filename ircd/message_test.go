@@ -92,7 +92,7 @@ func TestOwnMessageOfAnEarlierRun(t *testing.T) {
 	serve(t, func(c *Config, g *fakeGraph) {
 		o = c.Outbox.(*fakeOutbox)
 		o.queue = []queued{{
-			Message{privmsg.Sealed{Kind: privmsg.Public, Name: "#dev"}, "alice", "before"},
+			Message{privmsg.Sealed{Kind: privmsg.Public, Name: "#dev"}, "alice", "before", false},
 			Accepted{"old1", time.Now().Add(-time.Hour)},
 		}}
 		o.materialise(t)

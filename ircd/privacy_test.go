@@ -37,7 +37,7 @@ func TestNothingPersonalIsLogged(t *testing.T) {
 
 // TestMessageNeverPrints: what a queue holds does not print itself (DS-44).
 func TestMessageNeverPrints(t *testing.T) {
-	m := Message{privmsg.Sealed{Kind: privmsg.Public, Name: "#canary"}, "canary", "canary"}
+	m := Message{privmsg.Sealed{Kind: privmsg.Public, Name: "#canary"}, "canary", "canary", false}
 	var out strings.Builder
 	for _, v := range []any{m, &m, []Message{m}, struct{ M Message }{m}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {

@@ -116,7 +116,7 @@ func (s *Server) route(rq *request, command, target, text string) (send, bool) {
 	sd := send{target: target, cv: cv}
 	for _, piece := range privmsg.Split(text, privmsg.MaxText) {
 		sd.parts = append(sd.parts, Message{
-			to: privmsg.Sealed{Kind: kind, Name: name, Fingerprint: print}, nick: c.nick, text: piece,
+			to: privmsg.Sealed{Kind: kind, Name: name, Fingerprint: print}, nick: c.nick, text: piece, notice: command == "NOTICE",
 		})
 	}
 	return sd, true

@@ -18,10 +18,15 @@ type Message struct {
 	to   privmsg.Sealed
 	nick string
 	text string
+	// notice: it was said with NOTICE. The network has none; here it stays one.
+	notice bool
 }
 
-// recordVersion is the first byte of an encoded Message.
-const recordVersion = 1
+// The first byte of an encoded Message: of one that was said with PRIVMSG, or with NOTICE.
+const (
+	recordMessage = 1
+	recordNotice  = 2
+)
 
 // ErrRecord: bytes that are no encoded Message.
 var ErrRecord = errors.New("ircd: malformed message record")
@@ -29,7 +34,11 @@ var ErrRecord = errors.New("ircd: malformed message record")
 // AppendTo appends the message's bytes: version, kind, fingerprint, conversation,
 // nick, text (spec/chat.md, section 3).
 func (m *Message) AppendTo(b []byte) []byte {
-	b = append(b, recordVersion, byte(m.to.Kind))
+	version := byte(recordMessage)
+	if m.notice {
+		version = recordNotice
+	}
+	b = append(b, version, byte(m.to.Kind))
 	b = append(b, m.to.Fingerprint[:]...)
 	b = serial.AppendString(b, m.to.Name)
 	b = serial.AppendString(b, m.nick)
@@ -40,7 +49,10 @@ func (m *Message) AppendTo(b []byte) []byte {
 func DecodeMessage(b []byte) (Message, error) {
 	var m Message
 	r := serial.NewReader(b)
-	if v := r.Uint8(); v != recordVersion && r.Err() == nil {
+	switch v := r.Uint8(); {
+	case v == recordNotice:
+		m.notice = true
+	case v != recordMessage && r.Err() == nil:
 		return Message{}, fmt.Errorf("%w: version %d", ErrRecord, v)
 	}
 	m.to.Kind = privmsg.Kind(r.Uint8())

@@ -13,21 +13,36 @@ import (
 // A Log is where messages come from, in the order in which they came to this node
 // (DS-85). An [ArrivalLog] is one.
 type Log interface {
-	// Read lists messages after from, in order. It looks at no more than limit rows,
-	// not all of which are messages any more; next is where to go on, and from itself
+	// Read lists recent messages after from, in order. It looks at no more than limit rows,
+	// not all of which are messages any more, or recent enough to be shown unasked; next is where to go on, and from itself
 	// where there was nothing.
 	Read(from arrival.Seq, limit int) (page []Arrival, next arrival.Seq, err error)
 	// Last is the place of the newest row, 0 where there is none: Read has gone that far
 	// when everything that was accepted or had come before this call was looked at.
 	Last() (arrival.Seq, error)
-	// Find is the place of a message by its Arrival.ID; ok is false where it has none.
-	Find(id string) (at arrival.Seq, ok bool, err error)
 	// Changed returns a channel that is closed when, after this call, Read may have
 	// more or Complete may have changed.
 	Changed() <-chan struct{}
 	// Complete tells whether everything that was stored when the keys were last set is
 	// there: what follows is new.
 	Complete() bool
+
+	Past
+}
+
+// Past is what a Log knows of messages however old they are, as long as this node keeps
+// their texts.
+type Past interface {
+	// Find is the mark of a message by its Arrival.ID; ok is false where it has none.
+	Find(id string) (at arrival.Mark, ok bool, err error)
+	// Page lists marks of a conversation, as [arrival.Log.Page] does.
+	Page(of arrival.Tag, sp arrival.Span) ([]arrival.Mark, error)
+	// Newest is when the newest message of a conversation came, of those up to last.
+	Newest(of arrival.Tag, last arrival.Seq) (came time.Time, ok bool, err error)
+	// Get reads the message at a place; ok is false where it is gone.
+	Get(at arrival.Seq) (a Arrival, ok bool, err error)
+	// Extent is how much there is.
+	Extent() (arrival.Extent, error)
 }
 
 // An Arrival is one message of a Log.
@@ -37,6 +52,8 @@ type Arrival struct {
 	Own  bool      // accepted here
 	ID   string    // what it is called for ever: the logical id, or the event's
 	Time time.Time // what its author's clock said, or when it was accepted
+	// Notice: it was accepted as a NOTICE.
+	Notice bool
 
 	// Message is what was accepted, while it waits to be sent. Otherwise Content is
 	// the encoded privmsg, and Event the event that it came in, if it was one.
@@ -77,9 +94,10 @@ type Blockable interface {
 
 // NetworkState is a moment's view.
 type NetworkState struct {
-	Peers  int  // connections that can take a message
-	Needed int  // how many are wanted before anything is sent
-	Synced bool // the current slot is complete as far as the peers know
+	Peers     int  // connections that can take a message
+	Needed    int  // how many are wanted before anything is sent
+	Synced    bool // the current slot is complete as far as the peers know
+	Connected int  // connections at all
 }
 
 // Refusals of an Outbox, with the codes of the outer contract.

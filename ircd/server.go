@@ -72,7 +72,6 @@ type state struct {
 	caughtUp bool        // the first feed has caught up
 	feedAt   arrival.Seq // the feed has handed over everything up to here
 	readers  []waiter    // requests that wait for the feed to get somewhere
-	marks    int         // in all conversations' indexes
 
 	batch     int // the newest batch reference
 	mostUsers int // registered at once

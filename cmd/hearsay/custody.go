@@ -14,6 +14,7 @@ import (
 	"hearsay/internal/kv"
 	"hearsay/internal/readstate"
 	"hearsay/internal/sealed"
+	"hearsay/ircd"
 	"hearsay/outbound"
 )
 
@@ -114,7 +115,7 @@ func newCustody(store runStore, cfg *config.Config, log *slog.Logger) (_ *custod
 		MaxMessages: cfg.Outbound.MaxMessages, MaxBytes: cfg.Outbound.MaxBytes, Logger: log,
 		Hooks: outbound.Hooks{
 			Enqueued: func(tx kv.Txn, e outbound.Entry) error {
-				return c.arrivals.AppendOwn(tx, arrival.ID(e.ID), uint64(e.Position), e.Enqueued)
+				return c.arrivals.AppendOwn(tx, arrival.ID(e.ID), uint64(e.Position), e.Enqueued, ircd.PlaceOf(e.Payload))
 			},
 			Generated: func(tx kv.Txn, e outbound.Entry, _ int, g outbound.Generation) error {
 				slot := params.SlotAt(eventgraph.Slot(g.Event.Timestamp).Time())

@@ -118,7 +118,7 @@ func TestQueueFromIRC(t *testing.T) {
 			t.Errorf("%q, %v", line, err)
 		}
 	}
-	ask("QUEUE", "Nothing waits")
+	ask("QUEUE", "No message waits")
 	for range queueLines + 3 {
 		alice.send("PRIVMSG #c :canary")
 	}
@@ -476,7 +476,7 @@ func TestPruneArrivals(t *testing.T) {
 		t.Fatal(err)
 	}
 	foreign := eventgraph.Arrival{Seq: 1, Slot: 1000, Event: eventgraph.Event{Content: []byte("y")}}
-	if err := c.arrivals.Ingest([]eventgraph.Arrival{foreign}, func(*eventgraph.Arrival) bool { return true }); err != nil {
+	if err := c.arrivals.Ingest([]eventgraph.Arrival{foreign}, func(*eventgraph.Arrival) (arrival.Place, bool) { return arrival.Place{}, true }); err != nil {
 		t.Fatal(err)
 	}
 	rows := func() int {

@@ -387,11 +387,13 @@ func (m *mail) cancelled(tx kv.Txn, id outbound.LogicalID) error {
 // be: a direct message from that very contact. Anything else is taken and dropped, or it
 // would come again for 30 days. The content is kept unless the graph has it.
 func (m *mail) stage(tx kv.Txn, from endpoint.Contact, msg endpoint.Message) (keep bool, err error) {
-	if !m.contacts().wrote(from.ID, msg.Content) {
+	book := m.contacts()
+	if !book.wrote(from.ID, msg.Content) {
 		return false, nil
 	}
 	o := arrival.Origin{From: from.ID, ID: arrival.ID(msg.ID)}
-	return m.arrivals.AppendMail(tx, o, eventgraph.HashContent(msg.Content))
+	place := ircd.PlaceOfMail(book.ring, msg.Content, eventgraph.Slot(msg.Timestamp).Time())
+	return m.arrivals.AppendMail(tx, o, eventgraph.HashContent(msg.Content), place)
 }
 
 func (m *mail) alias(tx kv.Txn, _ endpoint.Contact, a endpoint.Alias) error {

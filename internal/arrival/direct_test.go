@@ -36,7 +36,7 @@ func (p pals) Sibling(_ kv.Reader, row *Row, ev *eventgraph.Event) (bool, error)
 func (r *rig) mail(id byte, text string) (added bool) {
 	r.Helper()
 	r.tx(func(tx kv.Txn) (err error) {
-		added, err = r.AppendMail(tx, Origin{[16]byte{text[0]}, ID{id}}, eventgraph.HashContent([]byte(text)))
+		added, err = r.AppendMail(tx, Origin{[16]byte{text[0]}, ID{id}}, eventgraph.HashContent([]byte(text)), Place{})
 		return err
 	})
 	return added

@@ -48,7 +48,7 @@ func event(slot eventgraph.Slot, text string) eventgraph.Event {
 	return eventgraph.Event{Header: eventgraph.Header{Timestamp: uint64(slot) + 1, Layer: 1, ContentHash: eventgraph.HashContent([]byte(text))}, Content: []byte(text)}
 }
 
-func always(*eventgraph.Arrival) bool { return true }
+func always(*eventgraph.Arrival) (Place, bool) { return Place{}, true }
 
 func (r *rig) arrive(slot eventgraph.Slot, texts ...string) (ids []eventgraph.ID) {
 	r.Helper()
@@ -140,7 +140,7 @@ func (r *rig) check() {
 func TestOrder(t *testing.T) {
 	r := newRig(t)
 	ids := r.arrive(2000, "b", "a")
-	r.tx(func(tx kv.Txn) error { return r.AppendOwn(tx, ID{1}, 1, time.UnixMilli(77)) })
+	r.tx(func(tx kv.Txn) error { return r.AppendOwn(tx, ID{1}, 1, time.UnixMilli(77), Place{}) })
 	ids = append(ids, r.arrive(1000, "late, of an older slot")...)
 	r.reopen()
 	if c, err := r.Cursor(); c != 3 || err != nil {
@@ -179,7 +179,7 @@ func TestOrder(t *testing.T) {
 func TestOwn(t *testing.T) {
 	r := newRig(t)
 	id := ID{7}
-	r.tx(func(tx kv.Txn) error { return r.AppendOwn(tx, id, 1, time.UnixMilli(42)) })
+	r.tx(func(tx kv.Txn) error { return r.AppendOwn(tx, id, 1, time.UnixMilli(42), Place{}) })
 	one, two := event(1000, "sealed once"), event(2000, "sealed twice")
 	r.tx(func(tx kv.Txn) error { return r.OwnGeneration(tx, id, 1000, &one) })
 	r.arrive(1000, "sealed once")
@@ -206,7 +206,7 @@ func TestOwn(t *testing.T) {
 func TestCancel(t *testing.T) {
 	r := newRig(t)
 	r.tx(func(tx kv.Txn) error {
-		return errors.Join(r.AppendOwn(tx, ID{1}, 1, time.Now()), r.AppendOwn(tx, ID{2}, 1, time.Now()))
+		return errors.Join(r.AppendOwn(tx, ID{1}, 1, time.Now(), Place{}), r.AppendOwn(tx, ID{2}, 1, time.Now(), Place{}))
 	})
 	ev := event(1000, "out")
 	r.tx(func(tx kv.Txn) error { return r.OwnGeneration(tx, ID{2}, 1000, &ev) })
@@ -216,7 +216,7 @@ func TestCancel(t *testing.T) {
 	if rows := r.rows(); len(rows) != 1 || rows[0].ID != (ID{2}) {
 		t.Errorf("rows %v", rows)
 	}
-	r.tx(func(tx kv.Txn) error { return r.AppendOwn(tx, ID{3}, 1, time.Now()) })
+	r.tx(func(tx kv.Txn) error { return r.AppendOwn(tx, ID{3}, 1, time.Now(), Place{}) })
 	if last, _ := r.Last(); last != 3 {
 		t.Errorf("number %d was used again", last)
 	}
@@ -233,7 +233,7 @@ func TestMail(t *testing.T) {
 				continue
 			}
 			r.tx(func(tx kv.Txn) error {
-				added, err := r.AppendMail(tx, Origin{ID: ID{9}}, eventgraph.HashContent([]byte("sealed once")))
+				added, err := r.AppendMail(tx, Origin{ID: ID{9}}, eventgraph.HashContent([]byte("sealed once")), Place{})
 				if added != (order[0] == "mail") {
 					t.Errorf("%s: added %t", name, added)
 				}
@@ -241,7 +241,7 @@ func TestMail(t *testing.T) {
 			})
 		}
 		r.tx(func(tx kv.Txn) error {
-			added, err := r.AppendMail(tx, Origin{ID: ID{9}}, eventgraph.HashContent([]byte("sealed once")))
+			added, err := r.AppendMail(tx, Origin{ID: ID{9}}, eventgraph.HashContent([]byte("sealed once")), Place{})
 			if added {
 				t.Errorf("%s: added twice", name)
 			}
@@ -263,13 +263,13 @@ func TestPrune(t *testing.T) {
 	r.arrive(2000, "new")
 	for i := range 3 {
 		id := ID{byte(i + 1)}
-		r.tx(func(tx kv.Txn) error { return r.AppendOwn(tx, id, 1, time.Now()) })
+		r.tx(func(tx kv.Txn) error { return r.AppendOwn(tx, id, 1, time.Now(), Place{}) })
 		if i < 2 {
 			ev := event(1000, fmt.Sprint("own", i))
 			r.tx(func(tx kv.Txn) error { return r.OwnGeneration(tx, id, 1000, &ev) })
 		}
 	}
-	r.tx(func(tx kv.Txn) error { _, err := r.AppendMail(tx, Origin{ID: ID{9}}, [32]byte{1}); return err })
+	r.tx(func(tx kv.Txn) error { _, err := r.AppendMail(tx, Origin{ID: ID{9}}, [32]byte{1}, Place{}); return err })
 	more, err := r.Prune(2000, func(_ kv.Reader, row *Row) (bool, error) { return row.ID == ID{2}, nil })
 	if err != nil || more {
 		t.Fatalf("more %t, %v", more, err)
@@ -287,7 +287,7 @@ func TestPrune(t *testing.T) {
 // TestGenerationsAreBounded: an own row remembers at most so many.
 func TestGenerationsAreBounded(t *testing.T) {
 	r := newRig(t)
-	r.tx(func(tx kv.Txn) error { return r.AppendOwn(tx, ID{1}, 1, time.Now()) })
+	r.tx(func(tx kv.Txn) error { return r.AppendOwn(tx, ID{1}, 1, time.Now(), Place{}) })
 	var first, last eventgraph.Event
 	for i := range maxGenerations + 2 {
 		ev := event(eventgraph.Slot(1000*(i+1)), fmt.Sprint(i))
