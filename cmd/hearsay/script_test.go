@@ -45,6 +45,7 @@ const scriptTimeout = 30 * time.Second
 //	irc NAME says N TARGET TEXT  sends N messages, "TEXT 1" and so on
 //	irc NAME hears N NICK TARGET TEXT   waits for these, in order and each once
 //	irc NAME heard N TEXT        whether N of the lines so far hold a text
+//	irc NAME tagged N TEXT       the same with the lines' tags
 //	irc NAME gone                waits for the end of the connection
 //	irc NAME quit
 //	nowhere TEXT DIR             whether no file below DIR holds TEXT
@@ -216,6 +217,19 @@ func scriptIRC(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(c.hears(ctx, n, args[3], args[4], strings.Join(args[5:], " ")))
 	case "heard":
 		ts.Check(c.heard(args[2], strings.Join(args[3:], " ")))
+	case "tagged":
+		c.mu.Lock()
+		lines := slices.Clone(c.tagged)
+		c.mu.Unlock()
+		text, n := strings.Join(args[3:], " "), 0
+		for _, line := range lines {
+			if strings.Contains(line, text) {
+				n++
+			}
+		}
+		if fmt.Sprint(n) != args[2] {
+			ts.Fatalf("%d lines hold %q, not %s:\n%s", n, text, args[2], strings.Join(lines, "\n"))
+		}
 	case "gone":
 		select {
 		case <-c.done:
