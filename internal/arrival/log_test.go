@@ -97,11 +97,14 @@ func (r *rig) check() {
 		if uint64(len(rows)) != m.rows {
 			return fmt.Errorf("%d rows, %d counted", len(rows), m.rows)
 		}
+		if err := r.checkPlaces(rd, m, rows); err != nil {
+			return err
+		}
 		slots := 0
 		return rd.Scan(kv.Scan{Prefix: []byte{space}}, func(k, v []byte) error {
 			var s Seq
 			switch k[1] {
-			case tableMeta, tableRow, tableDirect, tableDirectAge:
+			case tableMeta, tableRow, tableDirect, tableDirectAge, tableTag, tableTime:
 				return nil
 			case tableSlot:
 				slots++
