@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"hearsay/internal/box"
@@ -20,43 +19,87 @@ type Editor interface {
 	// is. ours is what they need, the same each time until the contact is removed.
 	AddContact(ctx context.Context, label string, theirs box.PublicKey) (ours box.PublicKey, sum Summary, err error)
 	RemoveContact(ctx context.Context, label string) (Summary, error)
+	// Pending are the contacts whose keys are not known yet.
+	Pending(ctx context.Context) ([]PendingContact, error)
 	// AddChannel adds an encrypted channel.
 	AddChannel(ctx context.Context, name string, secret box.SecretKey) (Summary, error)
 	RemoveChannel(ctx context.Context, name string) (Summary, error)
 }
 
-const (
-	contactsUsage = "CONTACTS, CONTACTS ADD name [their key], CONTACTS REMOVE name, CONTACTS CARD name"
-	channelsUsage = "CHANNELS, CHANNELS ADD #name [secret], CHANNELS REMOVE #name"
-)
+// A PendingContact has got a card of ours, and we have not got theirs.
+type PendingContact struct {
+	Label string
+	Ours  box.PublicKey // for them
+}
 
-// editStatus is CONTACTS and CHANNELS of "*status" with something to do.
-func (s *Server) editStatus(rq *request, name string, args []string) {
-	usage, edit := contactsUsage, s.editContacts
-	if name == "CHANNELS" {
-		usage, edit = channelsUsage, s.editChannels
-	}
-	verb, args := strings.ToUpper(args[0]), args[1:]
-	if verb == "CARD" && name == "CONTACTS" && len(args) == 1 {
-		rq.sayAll(s.card(args[0]))
+// contacts is CONTACTS.
+func (s *Server) contacts(rq *request, args []string) {
+	card := len(args) == 2 && strings.EqualFold(args[0], "CARD")
+	if len(args) > 0 && !card {
+		s.edit(rq, args, s.editContacts)
 		return
+	}
+	answer := func(pending []PendingContact) []string { return s.contactLines(pending) }
+	if card {
+		answer = func(pending []PendingContact) []string { return s.card(args[1], pending) }
 	}
 	if s.cfg.Editor == nil {
-		rq.say("*status", "This server cannot write its configuration")
+		rq.sayAll(answer(nil))
 		return
 	}
-	run := edit(verb, args)
-	if run == nil {
-		rq.say("*status", "Usage: "+usage)
+	rq.job = func(ctx context.Context) event {
+		pending, err := s.cfg.Editor.Pending(ctx)
+		return evAnswer{rq, func() {
+			rq.sayAll(answer(pending))
+			if err != nil { // what is in force is known all the same
+				rq.sayAll(failed("CONTACTS", err))
+			}
+		}}
+	}
+}
+
+func (s *Server) contactLines(pending []PendingContact) (lines []string) {
+	for _, c := range s.settings.Contacts {
+		lines = append(lines, fmt.Sprintf("%s: their key %s, yours for them %s", c.Label, c.Public.Base58(), c.Secret.Public().Base58()))
+	}
+	for _, p := range pending {
+		lines = append(lines, fmt.Sprintf("%s: waits for their key, yours for them %s", p.Label, p.Ours.Base58()))
+	}
+	if len(lines) == 0 {
+		lines = append(lines, "You have no contacts")
+	}
+	return append(lines, "To add one: CONTACTS ADD name makes your card for them; CONTACTS ADD name their-key takes theirs. HELP CONTACTS says more")
+}
+
+// channels is CHANNELS.
+func (s *Server) channels(rq *request, args []string) {
+	switch {
+	case len(args) == 0:
+		rq.sayAll(s.channelLines())
+	case len(args) == 2 && strings.EqualFold(args[0], "CARD"):
+		rq.sayAll(s.channelCard(args[1]))
+	default:
+		s.edit(rq, args, s.editChannels)
+	}
+}
+
+// edit is CONTACTS or CHANNELS with something to do.
+func (s *Server) edit(rq *request, args []string, use func(verb string, args []string) editRun) {
+	name, verb := rq.word, strings.ToUpper(args[0])
+	run := use(verb, args[1:])
+	switch {
+	case run == nil:
+		rq.say("*status", usageText(builtinOf(name)))
+		return
+	case s.cfg.Editor == nil:
+		rq.say("*status", "This server cannot write its configuration")
 		return
 	}
 	rq.job = func(ctx context.Context) event {
 		lines, sum, err := run(ctx)
 		return evAnswer{rq, func() {
 			if err != nil {
-				for l := range strings.Lines(err.Error()) {
-					rq.say("*status", name+" "+verb+" failed: "+clean(l))
-				}
+				rq.sayAll(failed(name+" "+verb, err))
 				return
 			}
 			rq.sayAll(append(lines, sum.lines(name+": ")...))
@@ -112,7 +155,7 @@ func (s *Server) editChannels(verb string, args []string) editRun {
 			}
 			sum, err = s.cfg.Editor.AddChannel(ctx, args[0], secret)
 			if len(args) == 1 {
-				lines = []string{"For everybody who may read " + args[0] + ", and nobody else: /msg *status CHANNELS ADD " + args[0] + " " + secret.Base58()}
+				lines = channelCardLines(args[0], secret)
 			}
 			return append(lines, "/join "+args[0]), sum, err
 		}
@@ -126,13 +169,40 @@ func (s *Server) editChannels(verb string, args []string) editRun {
 }
 
 // card is what a contact needs to know of us.
-func (s *Server) card(label string) []string {
-	i := slices.IndexFunc(s.settings.Contacts, func(c Contact) bool { return privmsg.Fold(c.Label) == privmsg.Fold(label) })
-	if i < 0 {
-		return []string{"There is no contact " + token(label) + " yet: CONTACTS ADD " + token(label) + " makes your card for them"}
+func (s *Server) card(label string, pending []PendingContact) []string {
+	for _, c := range s.settings.Contacts {
+		if privmsg.Fold(c.Label) == privmsg.Fold(label) {
+			return cardLines(c.Label, c.Secret.Public())
+		}
 	}
-	c := s.settings.Contacts[i]
-	return cardLines(c.Label, c.Secret.Public())
+	for _, p := range pending {
+		if privmsg.Fold(p.Label) == privmsg.Fold(label) {
+			return cardLines(p.Label, p.Ours)
+		}
+	}
+	return []string{"There is no contact " + token(label) + ": CONTACTS ADD " + token(label) + " makes one, and your card for them"}
+}
+
+// channelCard is what others need to read an encrypted channel.
+func (s *Server) channelCard(name string) []string {
+	for _, c := range s.settings.Channels {
+		if privmsg.Fold(c.Name) != privmsg.Fold(name) {
+			continue
+		}
+		if c.Secret.IsZero() {
+			return []string{c.Name + " is public: everybody can join and read it"}
+		}
+		return channelCardLines(c.Name, c.Secret)
+	}
+	return []string{"There is no encrypted channel " + token(name) + ": CHANNELS ADD " + token(name) + " makes one"}
+}
+
+func channelCardLines(name string, secret box.SecretKey) []string {
+	return []string{
+		"For everybody who may read " + name + ", and nobody else:",
+		"/msg *status CHANNELS ADD " + name + " " + secret.Base58(),
+		fmt.Sprintf("or, in a configuration file below [channel.%q]: secret = %q", name, secret.Base58()),
+	}
 }
 
 // cardLines are the card, for somebody with this program and for somebody with darkirc.

@@ -11,10 +11,13 @@ import (
 
 // fakeEditor keeps what it was asked for.
 type fakeEditor struct {
-	asked []string
-	err   error
-	key   box.SecretKey
+	asked   []string
+	err     error
+	key     box.SecretKey
+	pending []PendingContact
 }
+
+func (f *fakeEditor) Pending(context.Context) ([]PendingContact, error) { return f.pending, f.err }
 
 func (f *fakeEditor) note(words ...string) (Summary, error) {
 	f.asked = append(f.asked, strings.Join(words, " "))
@@ -46,8 +49,8 @@ func (f *fakeEditor) RemoveChannel(_ context.Context, name string) (Summary, err
 // errors are told in its words (issue 5).
 func TestEditFromStatus(t *testing.T) {
 	key := secretKey(t, "4wBqpZM9xaSheZzJSMawUKKwhdpChKbZ5eu5ky4Vigw")
-	ed := &fakeEditor{key: key}
 	ours := key.Public().Base58()
+	ed := &fakeEditor{key: key, pending: []PendingContact{{Label: "Zoe", Ours: key.Public()}}}
 	serve(t, func(c *Config, _ *fakeGraph) {
 		c.Editor = ed
 		c.Settings, _ = people(t)
@@ -63,11 +66,19 @@ func TestEditFromStatus(t *testing.T) {
 			{"CHANNELS REMOVE #x", "no channel #x", "#x is removed"},
 			{"CONTACTS ADD rob nonsense", "", "CONTACTS ADD failed: their key is"},
 			{"CHANNELS ADD #x nonsense", "", "CHANNELS ADD failed: a secret is"},
-			{"CONTACTS ADD", "", "Usage: CONTACTS, "},
-			{"CONTACTS REMOVE a b", "", "Usage: CONTACTS, "},
-			{"CHANNELS DROP #x", "", "Usage: CHANNELS, "},
+			{"CONTACTS ADD", "", "Usage: CONTACTS [ADD name [their-key]|"},
+			{"CONTACTS REMOVE a b", "", "Usage: CONTACTS [ADD name "},
+			{"CONTACTS SHOW a", "", "Usage: CONTACTS [ADD name "},
+			{"CONTACTS CARD", "", "Usage: CONTACTS [ADD name "},
+			{"CHANNELS DROP #x", "", "Usage: CHANNELS [ADD #name "},
+			{"CHANNELS CARD", "", "Usage: CHANNELS [ADD #name "},
+			{"CONTACTS", "", "Zoe: waits for their key, yours for them " + ours},
 			{"CONTACTS CARD bob", "", "Your card for Bob, "},
-			{"CONTACTS CARD rob", "", "There is no contact rob yet"},
+			{"CONTACTS card ZOE", "", "Your card for Zoe, "},
+			{"CONTACTS CARD rob", "", "There is no contact rob: CONTACTS ADD rob makes one"},
+			{"CHANNELS CARD #SECRET", "", "/msg *status CHANNELS ADD #secret Bwdhe48rKsqFwGUquQSSGZZS5NQP1szrdJUhyDE77Br6\nor, in a "},
+			{"CHANNELS CARD #dev", "", "#Dev is public: "},
+			{"CHANNELS CARD #x", "", "There is no encrypted channel #x: CHANNELS ADD #x makes one"},
 		} {
 			ed.asked = nil
 			if got := ask(x.text); !strings.Contains(got, x.said) {
@@ -78,16 +89,22 @@ func TestEditFromStatus(t *testing.T) {
 			}
 		}
 		ed.asked = nil
-		if got := ask("CHANNELS ADD #y"); len(ed.asked) != 1 || !strings.Contains(got, "CHANNELS ADD "+strings.TrimPrefix(ed.asked[0], "channel ")) {
+		if got := ask("CHANNELS ADD #y"); len(ed.asked) != 1 || !strings.Contains(got, "\n/msg *status CHANNELS ADD "+strings.TrimPrefix(ed.asked[0], "channel ")+"\n") {
 			t.Errorf("%q, %q", got, ed.asked)
 		}
 		ed.err = errors.New("one\ntwo")
 		if got := ask("CONTACTS ADD rob"); got != "CONTACTS ADD failed: one\nCONTACTS ADD failed: two" {
 			t.Errorf("%q", got)
 		}
+		// Who the contacts are is known, whatever the file says by now.
+		if got := ask("CONTACTS CARD bob"); !strings.HasPrefix(got, "Your card for Bob, ") || !strings.HasSuffix(got, "\nCONTACTS failed: one\nCONTACTS failed: two") {
+			t.Errorf("%q", got)
+		}
 	})
 	serve(t, nil, func(h *harness) {
-		wantPart(t, h.register("alice").do("PRIVMSG *status :CONTACTS ADD rob"), "cannot write its configuration")
+		a := h.register("alice")
+		wantPart(t, a.do("PRIVMSG *status :CONTACTS ADD rob"), "cannot write its configuration")
+		wantPart(t, a.do("PRIVMSG *status :CONTACTS"), "You have no contacts")
 	})
 }
 

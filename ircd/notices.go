@@ -47,7 +47,10 @@ func noticeText(n outbound.Notice) string {
 		return kept + "the queue was restored from a backup, and what was sent since would go out again; " +
 			`"hearsay queue release" sends it, "hearsay queue purge" drops it`
 	case outbound.ReasonNotSynced:
-		return kept + "this node has no peer yet, or is still getting the recent history from one"
+		if n.Have == 0 {
+			return kept + "no peer is connected"
+		}
+		return kept + "this node is still getting the recent history from its peers"
 	case outbound.ReasonConnections:
 		return fmt.Sprintf("%sconnected to %d of %d peers", kept, n.Have, n.Want)
 	case outbound.ReasonNoAck:
@@ -55,7 +58,7 @@ func noticeText(n outbound.Notice) string {
 			"it goes on being sent, and the others wait behind it"
 	case outbound.ReasonKey:
 		return kept + "the key of the oldest one's conversation is gone or was changed; put it back and REHASH, " +
-			`or drop that message with "hearsay queue cancel" (see "hearsay queue list")`
+			"or drop that message: /msg *status QUEUE lists it, QUEUE CANCEL drops it"
 	case outbound.ReasonBudget:
 		return kept + "the rate limit of this epoch is used up"
 	case outbound.ReasonIdentity:

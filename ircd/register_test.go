@@ -45,7 +45,7 @@ func TestISupportIsTrue(t *testing.T) {
 			}
 		}
 		for k, v := range map[string]string{
-			"CASEMAPPING": "ascii", "CHANTYPES": "#", "NICKLEN": "24", "CHANNELLEN": "24", "NETWORK": "darkirc", "UTF8ONLY": "", "PREFIX": "",
+			"CASEMAPPING": "ascii", "CHANTYPES": "#", "NICKLEN": "24", "CHANNELLEN": "24", "NETWORK": "darkirc", "UTF8ONLY": "",
 		} {
 			if got, ok := tokens[k]; !ok || got != v {
 				t.Errorf("%s=%s, want %s", k, got, v)
@@ -351,23 +351,23 @@ func TestNetworkNotices(t *testing.T) {
 	serve(t, func(c *Config, _ *fakeGraph) { c.Network = n }, func(h *harness) {
 		c := h.dial()
 		lines := c.do("NICK a", "USER a 0 * :a")
-		wantPart(t, lines, "NOTICE a :Not connected to the network")
+		wantPart(t, lines, "NOTICE a :No peer is connected: what")
 		std := h.register("std", "standard-replies")
 		time.Sleep(noticeInterval)
 		for _, st := range []struct {
 			st   NetworkState
 			text string
 		}{
-			{NetworkState{1, 2, false}, "Connected to 1 peer, getting the recent history: what you say is kept and sent after that"},
-			{NetworkState{1, 2, true}, "Connected to 1 of 2 peers: what you say is kept and sent when there are more"},
-			{NetworkState{3, 2, true}, "Connected to 3 peers"},
+			{NetworkState{1, 2, false, 1}, "Connected to 1 peer, getting the recent history: what you say is kept and sent after that"},
+			{NetworkState{1, 2, true, 1}, "Connected to 1 of 2 peers: what you say is kept and sent when there are more"},
+			{NetworkState{3, 2, true, 3}, "Connected to 3 peers"},
 		} {
 			n.set(st.st)
 			time.Sleep(noticeInterval + tick)
 			want(t, c.got(), ":irc.hearsay NOTICE a :"+st.text)
 			want(t, std.got(), ":irc.hearsay NOTE * NETWORK :"+st.text)
 		}
-		n.set(NetworkState{4, 2, true})
+		n.set(NetworkState{4, 2, true, 4})
 		time.Sleep(20 * time.Second)
 		want(t, c.got())
 	})

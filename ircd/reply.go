@@ -29,6 +29,7 @@ type request struct {
 	label string
 	lines []line // held back, if label is set
 	job   job    // the handler's slow part: the answer is complete after it
+	word  string // the command to "*status", in upper case
 }
 
 // param is the parameter i, or "".

@@ -26,15 +26,21 @@ func serviceUser(name string) string { return strings.TrimPrefix(name, "*") }
 
 func servicePrefix(name string) string { return name + "!" + serviceUser(name) + "@" + localHost }
 
+// ErrUsage, from [StatusCommand.Run]: the command cannot be asked in this way. The client
+// is told how it can.
+var ErrUsage = errors.New("ircd: no use of this command")
+
 // A StatusCommand is something that can be asked of "*status". The node adds its own
 // with [Config.StatusCommands]; one with the name of a built-in command replaces it.
 type StatusCommand struct {
-	// Name is one word in upper case.
-	Name string
+	// Name is one word in upper case. Alias is another one that HELP does not list; "": none.
+	Name, Alias string
 	// Usage is the command with its parameters, for HELP, e.g. "QUEUE LIST|CANCEL id".
 	Usage string
 	// Help is one line that says what it does.
 	Help string
+	// More are further lines, for HELP with the command's name.
+	More []string
 	// Run answers with lines of text. args are the words after the name, rest the same
 	// as typed. It may block for a disk, not for the network: the client that asks waits
 	// for it and nobody else. An error is told to the client, in its words.
@@ -106,23 +112,61 @@ func (rq *request) sayAll(lines []string) {
 	}
 }
 
-// A builtin is a command of "*status" that the loop answers itself.
+// A builtin is a command of "*status" that this package answers.
 type builtin struct {
-	name, help string
-	answer     func(s *Server) []string // nil: status does more than answer
+	StatusCommand
+	answer func(s *Server, rq *request, args []string) // on the loop; args has what Usage allows
+}
+
+// lines answers with lines that the loop knows, and takes no parameters.
+func lines(of func(s *Server) []string) func(*Server, *request, []string) {
+	return func(s *Server, rq *request, args []string) {
+		if len(args) > 0 {
+			rq.say("*status", usageText(builtinOf(rq.word)))
+			return
+		}
+		rq.sayAll(of(s))
+	}
 }
 
 // builtins are in the order of HELP.
-var builtins = []builtin{
-	{"STATUS", "how this node is doing", (*Server).statusLines},
-	{"PEERS", "the node's connections", (*Server).peerLines},
-	{"CHANNELS", "the channels that are known here; CHANNELS ADD #name [secret] and REMOVE #name, for encrypted ones", (*Server).channelLines},
-	{"CONTACTS", "your contacts; CONTACTS ADD name [their key], REMOVE name, CARD name", (*Server).contactLines},
-	{"CLIENTS", "who is connected to this node", (*Server).clientLines},
-	{"REHASH", "read the configuration again", nil},
-	{"VERSION", "the version of this program", func(s *Server) []string { return []string{s.cfg.Version} }},
-	{"HELP", "this", nil},
+func builtins() []builtin {
+	return []builtin{
+		{StatusCommand{Name: "STATUS", Usage: "STATUS", Help: "how this node is doing", More: []string{
+			"The network: whether anybody is connected, and whether the recent history is here.",
+			"Your messages: none that waits means that the network has all of them. If nobody answers then, nobody has written.",
+		}}, (*Server).answerStatus},
+		{StatusCommand{Name: "PEERS", Usage: "PEERS", Help: "the node's connections"}, lines((*Server).peerLines)},
+		{StatusCommand{Name: "CHANNELS", Usage: "CHANNELS [ADD #name [secret]|CARD #name|REMOVE #name]", Help: "the channels that are known here; encrypted ones", More: []string{
+			"CHANNELS ADD #name: makes an encrypted channel, and its card for everybody who may read it.",
+			"CHANNELS ADD #name secret: takes the secret from somebody's card.",
+			"CHANNELS CARD #name: the card again.",
+			"CHANNELS REMOVE #name: forgets the channel and its secret.",
+		}}, (*Server).channels},
+		{StatusCommand{Name: "CONTACTS", Usage: "CONTACTS [ADD name [their-key]|CARD name|REMOVE name]", Help: "whom you exchange direct messages with", More: []string{
+			"CONTACTS ADD name: makes a key for a new contact, and your card for them.",
+			"CONTACTS ADD name their-key: takes the key from their card. When both of you have done so you can write to each other.",
+			"CONTACTS CARD name: your card for them again.",
+			"CONTACTS REMOVE name: forgets them, with your key for them.",
+		}}, (*Server).contacts},
+		{StatusCommand{Name: "CLIENTS", Usage: "CLIENTS", Help: "who is connected to this node"}, lines((*Server).clientLines)},
+		{StatusCommand{Name: "REHASH", Usage: "REHASH", Help: "read the configuration again"}, (*Server).rehash},
+		{StatusCommand{Name: "VERSION", Usage: "VERSION", Help: "the version of this program"}, lines(func(s *Server) []string { return []string{s.cfg.Version} })},
+		{StatusCommand{Name: "HELP", Usage: "HELP [command]", Help: "this, or more of one command"}, (*Server).statusHelp},
+	}
 }
+
+// builtinOf finds a command by its name.
+func builtinOf(name string) (c StatusCommand) {
+	for _, b := range builtins() {
+		if b.Name == name {
+			return b.StatusCommand
+		}
+	}
+	return c
+}
+
+func usageText(c StatusCommand) string { return "Usage: " + c.Usage }
 
 // status is a command to "*status".
 func (s *Server) status(rq *request, text string) {
@@ -130,32 +174,21 @@ func (s *Server) status(rq *request, text string) {
 	if len(args) == 0 {
 		args = []string{"HELP"}
 	}
-	name := strings.ToUpper(args[0])
+	rq.word = strings.ToUpper(args[0])
 	for _, c := range s.cfg.StatusCommands {
-		if c.Name == name {
+		if rq.word == c.Name || rq.word == c.Alias {
 			_, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
 			s.runStatus(rq, c, args[1:], strings.TrimSpace(rest))
 			return
 		}
 	}
-	i := slices.IndexFunc(builtins, func(b builtin) bool { return b.name == name })
-	switch {
-	case name == "HELP":
-		rq.sayAll(s.statusHelp())
-	case name == "REHASH" && s.cfg.Reload == nil:
-		rq.say("*status", "This server cannot re-read its configuration")
-	case name == "REHASH":
-		rq.job = func(ctx context.Context) event {
-			sum, err := s.cfg.Reload(ctx)
-			return evAnswer{rq, func() { rq.sayAll(rehashLines(sum, err)) }}
+	for _, b := range builtins() {
+		if b.Name == rq.word {
+			b.answer(s, rq, args[1:])
+			return
 		}
-	case len(args) > 1 && (name == "CONTACTS" || name == "CHANNELS"):
-		s.editStatus(rq, name, args[1:])
-	case i >= 0:
-		rq.sayAll(builtins[i].answer(s))
-	default:
-		rq.say("*status", "Unknown command "+token(args[0])+". Try HELP")
 	}
+	rq.say("*status", "There is no command "+token(args[0])+"; HELP lists them")
 }
 
 // runStatus runs a command of the node's on the reader's goroutine.
@@ -164,31 +197,94 @@ func (s *Server) runStatus(rq *request, c StatusCommand, args []string, rest str
 		lines, err := c.Run(ctx, args, rest)
 		return evAnswer{rq, func() {
 			rq.sayAll(lines)
-			if err != nil {
-				for l := range strings.Lines(err.Error()) {
-					rq.say("*status", c.Name+" failed: "+clean(l))
-				}
+			switch {
+			case errors.Is(err, ErrUsage):
+				rq.say("*status", usageText(c))
+			case err != nil:
+				rq.sayAll(failed(c.Name, err))
 			}
 		}}
 	}
 }
 
-func (s *Server) statusHelp() []string {
-	lines := []string{"Commands, as /msg *status COMMAND:"}
-	for _, c := range s.cfg.StatusCommands {
-		lines = append(lines, c.Usage+": "+c.Help)
-	}
-	for _, b := range builtins {
-		if !slices.ContainsFunc(s.cfg.StatusCommands, func(c StatusCommand) bool { return c.Name == b.name }) {
-			lines = append(lines, b.name+": "+b.help)
-		}
+// failed tells an error in its own words.
+func failed(what string, err error) (lines []string) {
+	for l := range strings.Lines(err.Error()) {
+		lines = append(lines, what+" failed: "+clean(l))
 	}
 	return lines
 }
 
+// statusHelp is HELP.
+func (s *Server) statusHelp(rq *request, args []string) {
+	all := slices.Clone(s.cfg.StatusCommands)
+	for _, b := range builtins() {
+		if !slices.ContainsFunc(all, func(c StatusCommand) bool { return c.Name == b.Name }) {
+			all = append(all, b.StatusCommand)
+		}
+	}
+	if len(args) == 0 {
+		rq.say("*status", "Commands, as /msg *status COMMAND:")
+		for _, c := range all {
+			rq.say("*status", c.Usage+": "+c.Help)
+		}
+		return
+	}
+	name := strings.ToUpper(args[0])
+	i := slices.IndexFunc(all, func(c StatusCommand) bool { return name == c.Name || name == c.Alias })
+	if i < 0 {
+		rq.say("*status", "There is no command "+token(args[0])+"; HELP lists them")
+		return
+	}
+	rq.sayAll(append([]string{all[i].Usage + ": " + all[i].Help}, all[i].More...))
+}
+
+// rehash is REHASH, as a command to "*status".
+func (s *Server) rehash(rq *request, args []string) {
+	switch {
+	case len(args) > 0:
+		rq.say("*status", usageText(builtinOf("REHASH")))
+	case s.cfg.Reload == nil:
+		rq.say("*status", "This server cannot re-read its configuration")
+	default:
+		rq.job = func(ctx context.Context) event {
+			sum, err := s.cfg.Reload(ctx)
+			return evAnswer{rq, func() { rq.sayAll(rehashLines(sum, err)) }}
+		}
+	}
+}
+
+// A Queueing is a Network that knows how far this node's own messages have got.
+type Queueing interface {
+	Network
+	// QueueLine says it in a line. It may block for a disk.
+	QueueLine() (string, error)
+}
+
+// answerStatus is STATUS.
+func (s *Server) answerStatus(rq *request, args []string) {
+	if len(args) > 0 {
+		rq.say("*status", usageText(builtinOf("STATUS")))
+		return
+	}
+	rq.sayAll(s.statusLines())
+	if q, ok := s.cfg.Network.(Queueing); ok {
+		rq.job = func(context.Context) event {
+			text, err := q.QueueLine()
+			return evAnswer{rq, func() {
+				if err != nil {
+					rq.sayAll(failed("STATUS", err))
+					return
+				}
+				rq.say("*status", text)
+			}}
+		}
+	}
+}
+
 func (s *Server) statusLines() []string {
-	lines := []string{fmt.Sprintf("%s, up %s, %d clients, %d conversations",
-		s.cfg.Version, s.cfg.Now().Sub(s.started).Truncate(time.Second), len(s.nicks), len(s.convs))}
+	lines := []string{fmt.Sprintf("%s, up %s, %s, %s",
+		s.cfg.Version, s.cfg.Now().Sub(s.started).Truncate(time.Second), plural(len(s.nicks), "client"), plural(len(s.convs), "conversation"))}
 	if s.cfg.Network == nil {
 		return append(lines, "There is no network")
 	}
@@ -200,6 +296,14 @@ func (s *Server) statusLines() []string {
 	return lines
 }
 
+// plural counts things with a regular name.
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 func (s *Server) peerLines() []string {
 	p, ok := s.cfg.Network.(Peered)
 	if !ok {
@@ -207,7 +311,7 @@ func (s *Server) peerLines() []string {
 	}
 	peers := p.Peers()
 	if len(peers) == 0 {
-		return []string{"There are no peers"}
+		return []string{"No peer is connected"}
 	}
 	var lines []string
 	for _, p := range peers {
@@ -226,23 +330,12 @@ func (s *Server) channelLines() []string {
 		if cv.configured {
 			kind += ", configured"
 		}
-		lines = append(lines, fmt.Sprintf("%s: %s, %d here or heard, %d messages kept", cv.name, kind, len(s.present(cv)), len(cv.log)))
+		lines = append(lines, fmt.Sprintf("%s: %s, %d here or heard, %s kept", cv.name, kind, len(s.present(cv)), plural(len(cv.log), "message")))
 	}
 	if len(lines) == 0 {
 		return []string{"There are no channels yet: JOIN one"}
 	}
 	return lines
-}
-
-func (s *Server) contactLines() []string {
-	var lines []string
-	for _, c := range s.settings.Contacts {
-		lines = append(lines, fmt.Sprintf("%s: their key %s, yours for them %s", c.Label, c.Public.Base58(), c.Secret.Public().Base58()))
-	}
-	if len(lines) == 0 {
-		lines = append(lines, "You have no contacts")
-	}
-	return append(lines, `To add one: CONTACTS ADD name makes a card for them; CONTACTS ADD name their-key takes theirs. CONTACTS REMOVE name, CONTACTS CARD name`)
 }
 
 func (s *Server) clientLines() []string {
@@ -261,8 +354,7 @@ func (s *Server) clientLines() []string {
 }
 
 // rehashLines tells how a reload ended.
-func rehashLines(sum Summary, err error) []string {
-	var lines []string
+func rehashLines(sum Summary, err error) (lines []string) {
 	if err != nil {
 		for l := range strings.Lines(err.Error()) {
 			lines = append(lines, "REHASH failed, nothing was changed: "+clean(l))
@@ -279,10 +371,15 @@ func rehashLines(sum Summary, err error) []string {
 func validateStatusCommands(all []StatusCommand) error {
 	seen := map[string]bool{}
 	for _, c := range all {
-		if c.Name == "" || c.Run == nil || c.Name != strings.ToUpper(c.Name) || strings.ContainsAny(c.Name, " \r\n") || seen[c.Name] {
-			return errors.New("a status command needs a name of its own, in upper case, and Run")
+		for _, name := range []string{c.Name, c.Alias} {
+			if name != strings.ToUpper(name) || strings.ContainsAny(name, " \r\n") || seen[name] {
+				return errors.New("a status command needs names of its own, in upper case")
+			}
+			seen[name] = name != ""
 		}
-		seen[c.Name] = true
+		if c.Name == "" || c.Run == nil {
+			return errors.New("a status command needs a name and Run")
+		}
 	}
 	return nil
 }

@@ -18,6 +18,14 @@ type knownNetwork struct {
 
 func (n *knownNetwork) Peers() []Peer { return n.peers }
 
+// A queueNetwork knows of the queue, too.
+type queueNetwork struct {
+	knownNetwork
+	err error
+}
+
+func (n *queueNetwork) QueueLine() (string, error) { return "2 messages wait", n.err }
+
 func (n *knownNetwork) Sync() SyncProgress {
 	n.troubledNetwork.mu.Lock()
 	defer n.troubledNetwork.mu.Unlock()
@@ -44,15 +52,18 @@ func said(lines []string) []string {
 // TestStatus: what "*status" can be asked (issue 5).
 func TestStatus(t *testing.T) {
 	n := &knownNetwork{peers: []Peer{{"7", "outbound", "quic"}, {"9", "inbound", "tcp+tls"}}}
-	n.st = NetworkState{2, 2, true}
+	n.st = NetworkState{2, 2, true, 2}
 	var asked []string
 	serve(t, func(c *Config, _ *fakeGraph) {
 		c.Network = n
 		c.Settings, _ = people(t)
 		c.Reload = func(context.Context) (Summary, error) { return Summary{Changed: []string{"channel #x is new"}}, nil }
 		c.StatusCommands = []StatusCommand{
-			{Name: "QUEUE", Usage: "QUEUE LIST", Help: "what waits", Run: func(_ context.Context, args []string, rest string) ([]string, error) {
+			{Name: "QUEUE", Alias: "Q", Usage: "QUEUE LIST", Help: "what waits", More: []string{"more of it"}, Run: func(_ context.Context, args []string, rest string) ([]string, error) {
 				asked = append(asked, strings.Join(args, "|")+"="+rest)
+				if len(args) == 0 {
+					return []string{"half"}, ErrUsage
+				}
 				if len(args) > 1 {
 					return nil, errors.New("not\nyours")
 				}
@@ -64,7 +75,7 @@ func TestStatus(t *testing.T) {
 		a := h.join("alice", "#chan")
 		ask := func(text string) []string { return said(a.do("PRIVMSG *status :" + text)) }
 		time.Sleep(65 * time.Second)
-		want(t, ask("status"), "hearsay, up 1m5s, 1 clients, 4 conversations", "Connected to 2 peers")
+		want(t, ask("status"), "hearsay, up 1m5s, 1 client, 4 conversations", "Connected to 2 peers")
 		want(t, ask("PEERS"), "7: outbound, quic", "9: inbound, tcp+tls")
 		want(t, ask("channels"), "#chan: public, 1 here or heard, 0 messages kept", "#Dev: public, configured, 0 here or heard, 0 messages kept",
 			"#secret: encrypted, configured, 0 here or heard, 0 messages kept")
@@ -78,9 +89,9 @@ func TestStatus(t *testing.T) {
 		}
 		want(t, ask("rehash"), "REHASH: channel #x is new")
 		want(t, ask("clients"), "alice: since 2000-01-01 00:00:00 UTC")
-		want(t, ask("nosuch thing"), "Unknown command nosuch. Try HELP")
+		want(t, ask("nosuch thing"), "There is no command nosuch; HELP lists them")
 		help := ask("help")
-		wantPart(t, help, "QUEUE LIST: what waits", "VERSION: more of it", "REHASH: ", "HELP: ")
+		wantPart(t, help, "QUEUE LIST: what waits", "VERSION: more of it", "REHASH: ", "HELP [command]: ")
 		if n := count(help, "VERSION: "); n != 1 {
 			t.Errorf("VERSION %d times", n)
 		}
@@ -90,7 +101,18 @@ func TestStatus(t *testing.T) {
 		want(t, ask("version"), "mine")
 		want(t, ask("queue  list"), "one", "two halves")
 		want(t, ask("queue cancel  7"), "QUEUE failed: not", "QUEUE failed: yours")
-		want(t, asked, "list=list", "cancel|7=cancel  7")
+		want(t, ask("q list"), "one", "two halves")
+		want(t, ask("queue"), "half", "Usage: QUEUE LIST")
+		want(t, asked, "list=list", "cancel|7=cancel  7", "list=list", "=")
+
+		// Help for one command, whoever answers it; and what is no use of it.
+		want(t, ask("help queue"), "QUEUE LIST: what waits", "more of it")
+		want(t, ask("HELP q"), "QUEUE LIST: what waits", "more of it")
+		wantPart(t, ask("help contacts"), "CONTACTS [ADD name [their-key]|CARD name|REMOVE name]: ", "CONTACTS REMOVE name: forgets them")
+		want(t, ask("help nosuch"), "There is no command nosuch; HELP lists them")
+		for _, name := range []string{"STATUS", "PEERS", "CLIENTS", "REHASH"} {
+			want(t, ask(name+" please"), "Usage: "+name)
+		}
 
 		want(t, a.do("NOTICE *status :help"))
 		want(t, a.do("PRIVMSG *status :\x01VERSION\x01"))
@@ -106,12 +128,24 @@ func TestStatusWithoutANode(t *testing.T) {
 	serve(t, nil, func(h *harness) {
 		a := h.register("alice")
 		ask := func(text string) []string { return said(a.do("PRIVMSG *status :" + text)) }
-		want(t, ask("STATUS"), "hearsay, up 0s, 1 clients, 0 conversations", "There is no network")
+		want(t, ask("STATUS"), "hearsay, up 0s, 1 client, 0 conversations", "There is no network")
 		want(t, ask("PEERS"), "This node does not tell about its peers")
 		want(t, ask("CHANNELS"), "There are no channels yet: JOIN one")
 		want(t, ask("CONTACTS")[:1], "You have no contacts")
 		want(t, ask("REHASH"), "This server cannot re-read its configuration")
 		want(t, ask("VERSION"), "hearsay")
+	})
+}
+
+// TestStatusOfTheQueue: STATUS says how far the own messages have got, or why it cannot.
+func TestStatusOfTheQueue(t *testing.T) {
+	n := &queueNetwork{}
+	serve(t, func(c *Config, _ *fakeGraph) { c.Network = n }, func(h *harness) {
+		a := h.register("alice")
+		ask := func(text string) []string { return said(a.do("PRIVMSG *status :" + text)) }
+		want(t, ask("STATUS")[1:], "No peer is connected: what you say is kept and sent later", "2 messages wait")
+		n.err = errors.New("the disk\nis gone")
+		want(t, ask("STATUS")[2:], "STATUS failed: the disk", "STATUS failed: is gone")
 	})
 }
 
@@ -175,8 +209,8 @@ func TestWelcomeIsShort(t *testing.T) {
 			return texts(h.dial().do("NICK "+nick, "USER a 0 * :a"), "NOTICE")
 		}
 		const hint = "For direct messages you need contacts: /msg *status CONTACTS says how to add one"
-		want(t, greeting("a"), "Not connected to the network: what you say is kept and sent later", hint)
-		n.set(NetworkState{3, 2, true})
+		want(t, greeting("a"), "No peer is connected: what you say is kept and sent later", hint)
+		n.set(NetworkState{3, 2, true, 3})
 		n.have("one", "two", "three")
 		want(t, greeting("b"), "Connected to 3 peers", "one", "two", "three", hint)
 		n.have("one", "two", "three", "four")
@@ -192,7 +226,7 @@ func TestWelcomeIsShort(t *testing.T) {
 // TestSyncProgress: the start, at most one line in ten seconds, and the end (issue 5).
 func TestSyncProgress(t *testing.T) {
 	n := &knownNetwork{}
-	n.st = NetworkState{3, 2, true}
+	n.st = NetworkState{3, 2, true, 3}
 	serve(t, func(c *Config, _ *fakeGraph) { c.Network = n }, func(h *harness) {
 		a, std := h.register("alice"), h.register("std", "standard-replies")
 		time.Sleep(noticeInterval + tick)
@@ -227,7 +261,7 @@ func TestSyncWithoutPeers(t *testing.T) {
 		a := h.register("alice")
 		time.Sleep(3 * noticeInterval)
 		want(t, a.got())
-		n.set(NetworkState{1, 1, true})
+		n.set(NetworkState{1, 1, true, 1})
 		time.Sleep(3 * noticeInterval)
 		want(t, a.got(), ":irc.hearsay NOTICE alice :Connected to 1 peer", ":irc.hearsay NOTICE alice :Getting the recent history: 1 of 24 parts")
 	})

@@ -47,8 +47,10 @@ func (s *Server) blocked() (text string, ok bool) {
 // String is what clients are told.
 func (n NetworkState) String() string {
 	switch {
+	case n.Peers == 0 && n.Connected > 0:
+		return fmt.Sprintf("Connected to %s, but none takes messages yet: what you say is kept and sent later", peers(n.Connected))
 	case n.Peers == 0:
-		return "Not connected to the network: what you say is kept and sent later"
+		return "No peer is connected: what you say is kept and sent later"
 	case !n.Synced:
 		return fmt.Sprintf("Connected to %s, getting the recent history: what you say is kept and sent after that", peers(n.Peers))
 	case n.Peers < n.Needed:

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"hearsay/internal/config"
+	"hearsay/ircd"
 )
 
 // cli runs a command line in a home directory of its own.
@@ -300,14 +301,16 @@ func TestStatusText(t *testing.T) {
 		}},
 		Graph:    graphStatus{Slots: 24, Events: 1, Tips: 1},
 		Outbound: outboundStatus{AckedTotal: 3},
+		Troubles: []string{"the clock is off"},
 	}
 	printStatus(&b, s)
 	want := `hearsay 1, up 1m30s, not synced yet
-clock: off from the peers' median by -21s
+sending: nothing is sent now: the recent history is still coming
+trouble: the clock is off
 peers: 1 of 2 needed to send
   #7 outbound over quic, gives receipts
   #8 inbound over tcp
-queue: empty, 3 messages acknowledged so far
+queue: no message waits: the network has all that were sent, 3 messages so far
 graph: 1 event in 24 slots, 1 tip
 `
 	if b.String() != want {
@@ -321,9 +324,9 @@ graph: 1 event in 24 slots, 1 tip
 	b.Reset()
 	printQueue(&b, outboundStatus{Depth: 2, Bytes: 300, AckedTotal: 1, Head: &headStatus{
 		Position: 7, State: "parked", Reason: "key", Generations: 1, Rounds: 2, NextAttempt: "2026-01-01T00:00:00Z",
-	}})
+	}}, ircd.NetworkState{})
 	want = `queue: 2 messages waiting (300 bytes), 1 acknowledged so far
-  head: position 7, parked (key), 1 generation, 2 rounds, next attempt 2026-01-01T00:00:00Z
+  position 7: held up: the key of its conversation is gone or was changed, 1 generation, 2 rounds, next attempt 2026-01-01T00:00:00Z
 `
 	if b.String() != want {
 		t.Errorf("%s", b.String())

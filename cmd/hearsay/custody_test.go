@@ -125,9 +125,9 @@ func TestQueueFromIRC(t *testing.T) {
 	ask("queue cancel 2", "position 2 is dropped")
 	ask("QUEUE CANCEL 2", "there is no message at position 2")
 	ask("QUEUE CANCEL x", "is no position")
-	ask("QUEUE DROP", "QUEUE CANCEL position")
+	ask("QUEUE DROP", "Usage: QUEUE [LIST|CANCEL position|RELEASE]")
 	ask("QUEUE", "22 messages, ")
-	next("1: waiting (connections), ")
+	next("1: not sent yet: no peer is connected, ")
 	for i := 3; i <= queueLines+1; i++ {
 		next(fmt.Sprintf("%d: queued, ", i))
 	}

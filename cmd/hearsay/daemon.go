@@ -32,9 +32,11 @@ type daemon struct {
 	// reread loads the configuration again, for a REHASH; nil: there is nothing to
 	// load.
 	reread func() (*config.Config, error)
-	// file is what reread reads; "": there is none to write to. It is set before run.
-	file    string
-	editing sync.Mutex // one change to file at a time
+	// file is what reread reads; "": there is none. defaultFile is where one may be made
+	// then; "": nowhere. Both are set before run.
+	file, defaultFile string
+	editing           sync.Mutex // guards file from then on
+	reloading         sync.Mutex // one reload at a time: what was read last is in force
 
 	graph      *eventgraph.Graph
 	graphStore kv.Store
@@ -207,7 +209,7 @@ func (d *daemon) openIRC(ctx context.Context) error {
 		Network:      d,
 		Reload:       d.reload,
 		ReadState:    d.custody.reads,
-		Editor:       fileEditor{d},
+		Editor:       d.editor(),
 
 		StatusCommands: d.statusCommands(),
 		Logger:         d.log,
@@ -314,7 +316,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	stopQueue := stage(
 		d.worker.Run, d.arrivals.Run, d.watchLoss, d.custody.mail.run,
 		func(ctx context.Context) error { return d.network.wake(ctx, d.worker) },
-		func(ctx context.Context) error { return d.custody.prune(ctx, d.network.Oldest) },
+		func(ctx context.Context) error { return d.custody.prune(ctx, func() eventgraph.Slot { return d.graph.Slots()[0] }) },
 	)
 	stopNetwork := stage(d.gossip.Run, d.node.Run)
 	d.log.Info("running", "version", release)
@@ -332,6 +334,8 @@ func (d *daemon) reload(ctx context.Context) (ircd.Summary, error) {
 	if d.reread == nil {
 		return ircd.Summary{}, errors.New("there is no configuration file to read")
 	}
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
 	cfg, err := d.reread()
 	if err != nil {
 		return ircd.Summary{}, err
@@ -368,9 +372,10 @@ func (d *daemon) observe(e p2p.Event) {
 // State is what IRC clients are told about the network.
 func (d *daemon) State() ircd.NetworkState {
 	return ircd.NetworkState{
-		Peers:  d.gossip.PutTargets(),
-		Needed: d.cfg.Outbound.MinConnections,
-		Synced: d.gossip.Synced(),
+		Peers:     d.gossip.PutTargets(),
+		Needed:    d.cfg.Outbound.MinConnections,
+		Synced:    d.gossip.Synced(),
+		Connected: len(d.node.Peers()),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,23 +15,54 @@ import (
 	"hearsay/outbound"
 )
 
-// A fileEditor changes the configuration file of a running daemon and reloads it.
-type fileEditor struct{ d *daemon }
+// A fileEditor changes a configuration file.
+type fileEditor struct {
+	// file is the file, which is made if that is what it takes; "": there is none.
+	file func(make bool) (string, error)
+	// reload does what REHASH does; nil: no daemon runs on the file.
+	reload func(ctx context.Context) (ircd.Summary, error)
+}
 
 var _ ircd.Editor = fileEditor{}
 
-// change edits the file, then does what REHASH does. One at a time.
-func (f fileEditor) change(ctx context.Context, edit func(*config.Editor) error) (ircd.Summary, error) {
-	f.d.editing.Lock()
-	defer f.d.editing.Unlock()
-	if f.d.file == "" {
-		return ircd.Summary{}, errors.New("there is no configuration file; hearsay config init writes one, then start the daemon again")
+// editor edits the file of a daemon that runs.
+func (d *daemon) editor() fileEditor { return fileEditor{d.editable, d.reload} }
+
+// editable is the file that the daemon runs on. On the built-in default it is one that
+// holds just that.
+func (d *daemon) editable(create bool) (string, error) {
+	d.editing.Lock()
+	defer d.editing.Unlock()
+	switch {
+	case d.file != "" || !create:
+		return d.file, nil
+	case d.defaultFile == "":
+		return "", errors.New("this daemon has no configuration file")
 	}
-	if err := config.EditFile(f.d.file, config.OSEnv(), edit); err != nil {
-		return ircd.Summary{}, err
+	err := config.CreateFile(d.defaultFile)
+	if errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("there is a %s now that this daemon does not run on: start it again", shortPath(d.defaultFile))
 	}
-	sum, err := f.d.reload(ctx)
 	if err != nil {
+		return "", err
+	}
+	d.file = d.defaultFile
+	return d.file, nil
+}
+
+// change edits the file and puts it in force.
+func (f fileEditor) change(ctx context.Context, edit func(*config.Editor) error) (sum ircd.Summary, err error) {
+	path, err := f.file(true)
+	if err != nil {
+		return sum, err
+	}
+	if err := config.EditFile(path, config.OSEnv(), edit); err != nil {
+		return sum, err
+	}
+	if f.reload == nil {
+		return sum, nil
+	}
+	if sum, err = f.reload(ctx); err != nil {
 		err = fmt.Errorf("the file is written, but not in force: %w", err)
 	}
 	return sum, err
@@ -39,12 +71,16 @@ func (f fileEditor) change(ctx context.Context, edit func(*config.Editor) error)
 // AddContact implements ircd.Editor.
 func (f fileEditor) AddContact(ctx context.Context, label string, theirs box.PublicKey) (ours box.PublicKey, sum ircd.Summary, err error) {
 	sum, err = f.change(ctx, func(e *config.Editor) error {
-		secret, pending := e.Pending(label)
-		if !pending {
-			secret = box.GenerateSecret()
+		secret, pending := box.GenerateSecret(), false
+		for _, p := range e.Pending() {
+			if strings.EqualFold(p.Label, label) {
+				label, secret, pending = p.Label, p.Secret, true
+			}
 		}
 		ours = secret.Public()
 		switch {
+		case !theirs.IsZero() && theirs == ours:
+			return errors.New("this is your own key for them: it takes the one from their card")
 		case !theirs.IsZero():
 			return e.AddContact(label, theirs, secret)
 		case pending:
@@ -67,7 +103,29 @@ func (f fileEditor) AddChannel(ctx context.Context, name string, secret box.Secr
 
 // RemoveChannel implements ircd.Editor.
 func (f fileEditor) RemoveChannel(ctx context.Context, name string) (ircd.Summary, error) {
-	return f.change(ctx, func(e *config.Editor) error { return e.RemoveChannel(name) })
+	joined := false
+	sum, err := f.change(ctx, func(e *config.Editor) error {
+		cfg, _ := config.Parse(e.Text(), config.OSEnv())
+		joined = slices.ContainsFunc(cfg.Chat.Autojoin, func(o string) bool { return strings.EqualFold(o, name) })
+		return e.RemoveChannel(name)
+	})
+	if err == nil && joined { // T22
+		sum.Changed = append(sum.Changed, name+" is still in autojoin: after a restart it is joined as a public channel")
+	}
+	return sum, err
+}
+
+// Pending implements ircd.Editor.
+func (f fileEditor) Pending(context.Context) (all []ircd.PendingContact, err error) {
+	path, err := f.file(false)
+	if path == "" || err != nil {
+		return nil, err
+	}
+	pending, err := config.PendingIn(path, config.OSEnv())
+	for _, p := range pending {
+		all = append(all, ircd.PendingContact{Label: p.Label, Ours: p.Secret.Public()})
+	}
+	return all, err
 }
 
 // maxStuck is how many positions a line about stuck messages names.

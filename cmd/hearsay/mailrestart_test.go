@@ -91,7 +91,7 @@ func TestContactsAreReloaded(t *testing.T) {
 		t.Errorf("%d deposits", p.pending())
 	}
 	lines, err := p.command(nil)
-	if err != nil || len(lines) != 1 || lines[0] != "robert: 1 deposit without a receipt" {
+	if err != nil || len(lines) != 2 || lines[1] != "robert: 1 deposit without a receipt" {
 		t.Errorf("%q, %v", lines, err)
 	}
 	if lines, err = p.command([]string{"drop", "Robert"}); err != nil || p.pending() != 0 {

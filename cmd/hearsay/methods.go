@@ -54,6 +54,7 @@ func (d *daemon) status() statusReport {
 		Outbound: d.outboundStatus(),
 		Mailbox:  d.custody.mail.status(),
 		Relay:    d.relay.status(),
+		Troubles: append(append([]string{}, d.notes.list()...), d.custody.mail.notices.list(time.Now())...),
 		P2P: p2pStatus{
 			MinConnections: d.cfg.Outbound.MinConnections,
 			CanSend:        d.gossip.PutTargets(),

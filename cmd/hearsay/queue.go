@@ -38,6 +38,7 @@ type queueRecord struct {
 	State       string `json:"state"` // waiting, sent, parked (the head), queued, cancelled
 	Reason      string `json:"reason"`
 	Generations int    `json:"generations"`
+	Words       string `json:"words,omitempty"` // of the head of a running daemon: how far it has got
 }
 
 // queuePageSize is how many records one reply of the control socket holds.
@@ -80,6 +81,28 @@ func pageOf(q *outbound.Queue, from uint64, now time.Time, head func() (outbound
 	return p, nil
 }
 
+// queuePage is pageOf in a daemon that runs, where it is known why the head waits.
+func (d *daemon) queuePage(from uint64) (queuePage, error) {
+	p, err := pageOf(d.custody.queue, from, time.Now(), d.worker.Head)
+	for i, r := range p.Records {
+		if r.State != "queued" && r.State != "cancelled" {
+			p.Records[i].Words = headWords(r.State, r.Reason, d.State())
+		}
+	}
+	return p, err
+}
+
+// stateWords are a record's state for a person.
+func (r queueRecord) stateWords() string {
+	switch {
+	case r.Words != "":
+		return r.Words
+	case r.Reason != "":
+		return r.State + " (" + r.Reason + ")"
+	}
+	return r.State
+}
+
 // queueMethods are what the control socket offers about the queue.
 func (d *daemon) queueMethods(all map[string]rpc.Method) {
 	number := func(params json.RawMessage) (uint64, error) {
@@ -94,7 +117,7 @@ func (d *daemon) queueMethods(all map[string]rpc.Method) {
 		if err != nil {
 			return nil, err
 		}
-		return pageOf(d.custody.queue, from, time.Now(), d.worker.Head)
+		return d.queuePage(from)
 	}}
 	all["hearsay.queue_cancel"] = rpc.Method{Call: func(ctx context.Context, params json.RawMessage) (any, error) {
 		position, err := number(params)
@@ -180,8 +203,9 @@ func newQueueList() *cobra.Command {
 		Short: "list the messages that wait to be sent or acknowledged",
 		Long: "Lists the outbound records that this node retains: position, age, size and state, never their text. It asks the\n" +
 			"running daemon, or else reads the datastore of a stopped one.\n\n" +
-			"States: waiting (the head, not sent yet), sent (the head, out and without evidence so far), parked (the head, held\n" +
-			"up by what the reason says), queued (behind the head), cancelled (dropped by you, its text is gone).",
+			"The oldest says why it waits. With --json, and without a daemon, its state is waiting (not sent yet), sent (out and\n" +
+			"without evidence so far) or parked (held up by what the reason says). Those behind it are queued; cancelled is what\n" +
+			"you have dropped, its text is gone.",
 		Example: "  hearsay queue list\n  hearsay queue list --json | jq '.records | length'",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -235,15 +259,12 @@ func printQueuePage(out io.Writer, p queuePage) {
 	}
 	oldest := int64(0)
 	for _, r := range p.Records {
-		state, age := r.State, "-"
-		if r.Reason != "" {
-			state += " (" + r.Reason + ")"
-		}
+		age := "-"
 		if r.Enqueued != "" {
 			age = (time.Duration(r.AgeS) * time.Second).String()
 			oldest = max(oldest, r.AgeS)
 		}
-		printf(out, "%10d %12s %8d  %s\n", r.Position, age, r.Size, state)
+		printf(out, "%10d %12s %8d  %s\n", r.Position, age, r.Size, r.stateWords())
 	}
 	printf(out, "%s retained, %d bytes", count(p.Depth, "message"), p.Bytes)
 	if p.Depth > 0 {

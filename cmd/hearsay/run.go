@@ -69,7 +69,9 @@ func newRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			d.file = path
+			if d.file = path; path == "" {
+				d.defaultFile = config.OSEnv().ConfigFile()
+			}
 			go reloadOn(ctx, hup, d, log)
 			return d.run(ctx)
 		},

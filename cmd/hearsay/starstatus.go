@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -19,9 +18,14 @@ const queueLines = 20
 func (d *daemon) statusCommands() []ircd.StatusCommand {
 	return []ircd.StatusCommand{{
 		Name:  "QUEUE",
-		Usage: "QUEUE [CANCEL position|RELEASE]",
-		Help:  "the messages that wait to be sent or acknowledged; drop one for good; confirm a restored queue",
-		Run:   d.queueCommand,
+		Usage: "QUEUE [LIST|CANCEL position|RELEASE]",
+		Help:  "the messages that wait to be sent or acknowledged",
+		More: []string{
+			"QUEUE LIST, or QUEUE alone: their positions, states, ages and sizes, the oldest first; never their text.",
+			"QUEUE CANCEL position: drops one for good. What is out already cannot be called back.",
+			"QUEUE RELEASE: sends a queue that was restored from a backup and is held since.",
+		},
+		Run: d.queueCommand,
 	}, d.mailStatusCommand()}
 }
 
@@ -48,16 +52,18 @@ func (d *daemon) queueCommand(ctx context.Context, args []string, _ string) ([]s
 		}
 		return []string{"The queue is released; its messages go out in order."}, nil
 	}
-	return nil, errors.New("QUEUE, QUEUE CANCEL position, or QUEUE RELEASE")
+	return nil, ircd.ErrUsage
 }
 
 func (d *daemon) queueSummary() ([]string, error) {
-	p, err := pageOf(d.custody.queue, 0, time.Now(), d.worker.Head)
+	p, err := d.queuePage(0)
 	if err != nil {
 		return nil, err
 	}
 	if p.Depth == 0 {
-		return []string{"Nothing waits: everything that was accepted has been acknowledged"}, nil
+		sum, err := d.custody.queue.Summary()
+		text := queueWords(outboundStatus{AckedTotal: sum.Acked})
+		return []string{strings.ToUpper(text[:1]) + text[1:]}, err
 	}
 	lines := []string{fmt.Sprintf("%s, %d bytes", count(p.Depth, "message"), p.Bytes)}
 	if p.Held {
@@ -72,11 +78,7 @@ func (d *daemon) queueSummary() ([]string, error) {
 			lines = append(lines, fmt.Sprintf("and %d more", p.Depth-queueLines))
 			break
 		}
-		state := r.State
-		if r.Reason != "" {
-			state += " (" + r.Reason + ")"
-		}
-		lines = append(lines, fmt.Sprintf("%d: %s, %s old, %d bytes", r.Position, state, time.Duration(r.AgeS)*time.Second, r.Size))
+		lines = append(lines, fmt.Sprintf("%d: %s, %s old, %s", r.Position, r.stateWords(), time.Duration(r.AgeS)*time.Second, count(r.Size, "byte")))
 	}
 	return lines, nil
 }

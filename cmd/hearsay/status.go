@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hearsay/internal/rpc"
+	"hearsay/ircd"
 )
 
 // A statusReport is "hearsay status --json", and the result of hearsay.status. Its
@@ -25,6 +26,7 @@ type statusReport struct {
 	Outbound    outboundStatus `json:"outbound"`
 	Mailbox     mailboxStatus  `json:"mailbox"`
 	Relay       *relayStatus   `json:"relay"` // null: not a relay
+	Troubles    []string       `json:"troubles"`
 }
 
 type p2pStatus struct {
@@ -107,20 +109,13 @@ func newStatus() *cobra.Command {
 	return cmd
 }
 
-func printQueue(out io.Writer, s outboundStatus) {
-	if s.Depth == 0 {
-		printf(out, "queue: empty, %s acknowledged so far\n", count(int(s.AckedTotal), "message"))
-		return
-	}
-	printf(out, "queue: %s waiting (%d bytes), %d acknowledged so far\n", count(s.Depth, "message"), s.Bytes, s.AckedTotal)
+func printQueue(out io.Writer, s outboundStatus, n ircd.NetworkState) {
+	printf(out, "queue: %s\n", queueWords(s))
 	h := s.Head
 	if h == nil {
 		return
 	}
-	printf(out, "  head: position %d, %s", h.Position, h.State)
-	if h.Reason != "" {
-		printf(out, " (%s)", h.Reason)
-	}
+	printf(out, "  position %d: %s", h.Position, headWords(h.State, h.Reason, n))
 	if h.Generations > 0 {
 		printf(out, ", %s, %s", count(h.Generations, "generation"), count(h.Rounds, "round"))
 	}
@@ -142,8 +137,12 @@ func printStatus(out io.Writer, s statusReport) {
 		synced = "synced"
 	}
 	printf(out, "hearsay %s, up %s, %s\n", s.Version, up, synced)
-	if skew := time.Duration(s.ClockSkewMS) * time.Millisecond; skew.Abs() > skewNotice {
-		printf(out, "clock: off from the peers' median by %s\n", skew)
+	n := s.P2P.networkState(s.Synced)
+	if gate := gateWords(n); gate != "" {
+		printf(out, "sending: nothing is sent now: %s\n", gate)
+	}
+	for _, text := range s.Troubles {
+		printf(out, "trouble: %s\n", text)
 	}
 	printf(out, "peers: %d of %d needed to send\n", s.P2P.CanSend, s.P2P.MinConnections)
 	for _, c := range s.P2P.Connections {
@@ -153,7 +152,7 @@ func printStatus(out io.Writer, s statusReport) {
 		}
 		printf(out, "  #%s %s over %s%s\n", c.ID, c.Session, c.Transport, receipts)
 	}
-	printQueue(out, s.Outbound)
+	printQueue(out, s.Outbound, n)
 	printMailbox(out, s.Mailbox)
 	if s.Relay != nil {
 		printRelay(out, s.Relay)

@@ -83,6 +83,19 @@ func EditFile(path string, env Env, edit func(*Editor) error) (err error) {
 	return dir.Sync()
 }
 
+// PendingIn lists the contacts in a file whose keys are not known yet.
+func PendingIn(path string, env Env) ([]Pending, error) {
+	text, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	e, err := NewEditor(text, env)
+	if err != nil {
+		return nil, err
+	}
+	return e.Pending(), nil
+}
+
 // readFile reads a file that is not larger than a configuration may be.
 func readFile(path string) (text []byte, err error) {
 	f, err := os.Open(path)
