@@ -336,6 +336,9 @@ func FuzzRow(f *testing.F) {
 	row := Row{Kind: Own, At: 1, Slot: 2, Event: eventgraph.ID{3}, ID: ID{4}, generations: []generation{{eventgraph.ID{5}, [32]byte{6}}}}
 	body := row.encode()
 	f.Add(body[1 : len(body)-4])
+	row.Place = Place{Tag: Tag{1}, Time: 2, Size: 3, Notice: true}
+	body = row.encode()
+	f.Add(body[1 : len(body)-4])
 	f.Fuzz(func(t *testing.T, body []byte) {
 		v := seal(body)
 		var row Row

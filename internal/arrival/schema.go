@@ -116,7 +116,7 @@ func (r *Row) decode(v []byte) error {
 			copy(g.hash[:], rd.Take(32))
 			r.generations = append(r.generations, g)
 		}
-		if rd.Len() > 0 { // none before there were places
+		if rd.Len() > 0 {
 			r.Place.read(rd)
 		}
 		if r.Kind < Foreign || r.Kind > Mail {
@@ -125,7 +125,11 @@ func (r *Row) decode(v []byte) error {
 	})
 }
 
+// appendTo appends nothing for the zero Place: rows from before there were places have none.
 func (p *Place) appendTo(b []byte) []byte {
+	if *p == (Place{}) {
+		return b
+	}
 	b = append(b, p.Tag[:]...)
 	b = serial.AppendUint64(b, uint64(p.Time))
 	b = serial.AppendUint32(b, p.Size)
@@ -141,7 +145,7 @@ func (p *Place) read(rd *serial.Reader) {
 	p.Time = int64(rd.Uint64())
 	p.Size = rd.Uint32()
 	flags := rd.Uint8()
-	if p.Notice = flags&flagNotice != 0; flags&^flagNotice != 0 {
+	if p.Notice = flags&flagNotice != 0; flags&^flagNotice != 0 || *p == (Place{}) {
 		rd.Fail(errFlags)
 	}
 }
