@@ -5,7 +5,6 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -77,12 +76,7 @@ func TestRelayKillLoop(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	listen := l.Addr().String()
-	l.Close()
+	listen := fixedPort(t)
 	file := filepath.Join(dir, "relay.toml")
 	text := fmt.Sprintf("datastore = %q\n[net]\nactive_profiles = []\nmagic_bytes = [1, 2, 3, 4]\n[mailbox.relay]\nlisten = \"quic://%s\"\n"+
 		"[mailbox.relay.limits]\nlease_ttl = \"2s\"\npage_rows = 16\nclient_requests = 1000000\nrelay_requests = 1000000\n", filepath.Join(dir, "data"), listen)

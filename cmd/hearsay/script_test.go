@@ -23,7 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"hearsay": main})
+	testscript.Main(m, map[string]func(){"hearsay": crashMain})
 }
 
 // scriptTimeout is how long a script waits for anything.
