@@ -215,8 +215,13 @@ func TestSibling(t *testing.T) {
 	event := func(label string) *eventgraph.Event {
 		return &eventgraph.Event{Content: content(t, p.rings[label], "me", "x")}
 	}
-	if !p.Direct(event("bob")) || p.Direct(&eventgraph.Event{Content: content(t, p.rings["bob"], "#dev", "x")}) {
-		t.Error("direct messages are not told from others")
+	if _, direct := p.Direct(event("bob")); !direct {
+		t.Error("a direct message is none")
+	}
+	for _, c := range [][]byte{content(t, p.rings["bob"], "#dev", "x"), content(t, p.ring(), "bob", "our own"), []byte("x")} {
+		if _, direct := p.Direct(&eventgraph.Event{Content: c}); direct {
+			t.Error("what is no direct message to us is one")
+		}
 	}
 	p.graph = oneEvent{*event("bob")}
 	row := &arrival.Row{Kind: arrival.Foreign, Event: eventgraph.ID{1}}
