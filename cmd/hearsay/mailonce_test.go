@@ -16,6 +16,7 @@ import (
 	"hearsay/eventgraph"
 	"hearsay/internal/arrival"
 	"hearsay/internal/privmsg"
+	"hearsay/ircd"
 	"hearsay/mailbox"
 	"hearsay/mailbox/endpoint"
 )
@@ -256,4 +257,33 @@ func TestClientKeysAreNoSecrets(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestGenerationsNameTheirMessage (DS-70, DS-74, decision 0195): what the queue makes of a direct
+// message carries its logical id for the recipient, in every generation, under another nonce.
+func TestGenerationsNameTheirMessage(t *testing.T) {
+	p := newPost(t, map[string]int{"bob": 1, "carol": 1})
+	sender := ircd.Sender{Keys: &ircd.Keys{}, Graph: eventMaker{}}
+	bob := p.keys["bob"]
+	p.must(sender.Keys.Set(ircd.Settings{Contacts: []ircd.Contact{{Label: "bob", Public: bob.Public, Secret: bob.Secret}}}))
+	e := p.entry(7, "bob", "hello")
+	nonces := map[string]bool{}
+	for range 3 {
+		ev, err := sender.Materialise(t.Context(), e)
+		p.must(err)
+		m, err := privmsg.Decode(ev.Content)
+		p.must(err)
+		o, err := p.rings["bob"].Open(m)
+		if err != nil || o.ID != e.ID || o.Text != "hello" || nonces[string(o.Nonce[:])] {
+			t.Errorf("id %x, %v", o.ID, err)
+		}
+		nonces[string(o.Nonce[:])] = true
+	}
+}
+
+// eventMaker makes events without a graph.
+type eventMaker struct{}
+
+func (eventMaker) NewEvent(content []byte) (eventgraph.Event, error) {
+	return eventgraph.Event{Content: content}, nil
 }
