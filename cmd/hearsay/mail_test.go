@@ -14,6 +14,7 @@ import (
 	"hearsay/internal/kv"
 	"hearsay/internal/privmsg"
 	"hearsay/internal/serial"
+	"hearsay/mailbox"
 	"hearsay/mailbox/endpoint"
 	"hearsay/outbound"
 )
@@ -266,5 +267,12 @@ func TestMailNotices(t *testing.T) {
 	}
 	if got := p.notices.list(now); len(got) != maxMailNotices || slices.Contains(got, "0") {
 		t.Errorf("%d notices", len(got))
+	}
+}
+
+// TestMailContacts (MB-22): the number of contacts from which config check warns.
+func TestMailContacts(t *testing.T) {
+	if n := mailbox.MaxTokens / endpoint.TokensPerContact; n != 292 {
+		t.Errorf("%d contacts fit a check-in; internal/config warns above 292", n)
 	}
 }

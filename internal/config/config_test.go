@@ -118,21 +118,46 @@ func TestDefaultFile(t *testing.T) {
 	}
 }
 
-// TestManyContacts (spec/mailbox.md, tokens): more contacts than fit a check-in are a warning.
+// TestManyContacts (MB-22; spec/mailbox.md, tokens): more contacts than fit a check-in are a warning,
+// at an own relay and at one where they collect.
 func TestManyContacts(t *testing.T) {
-	for n, want := range map[int]bool{292: false, 293: true} {
+	const key, other = "6x8MB28qE9sJmS26FVpSvvoFW9PsXLoDQZXXsut4tWiN", "WpSggvhoqoVW4XJvfjsB52dvVunYSQWrz6XiuMQVsCf"
+	one := "mailbox = [\"quic://h:1?key=" + key + "\", \"tcp+tls://h:1?key=" + key + "\"]\n"
+	for _, c := range []struct {
+		contacts      int
+		own           bool
+		mailbox, rest string // of the first and of the others
+		want          string
+	}{
+		{292, true, "", "", ""},
+		{293, true, "", "", "line 1: warning: mailbox.relays: 293 contacts take 4102 tokens; a relay registers 4096 "},
+		{293, true, one, one, "line 1: warning: mailbox.relays: 293 contacts "},
+		{293, false, "", "", ""},
+		{292, false, one, one, ""},
+		{293, false, one, one, "contact.mailbox: 293 contacts take 4102 tokens"},
+		{293, false, strings.ReplaceAll(one, key, other), one, ""}, // 292 at one relay, one at the other
+	} {
 		var b strings.Builder
-		b.WriteString("[mailbox]\nrelays = [\"quic://h:1?key=6x8MB28qE9sJmS26FVpSvvoFW9PsXLoDQZXXsut4tWiN\"]\n")
-		for i := range n {
+		if c.own {
+			b.WriteString("[mailbox]\nrelays = [\"quic://h:1?key=" + key + "\"]\n")
+		}
+		for i := range c.contacts {
 			fmt.Fprintf(&b, "[contact.\"c%d\"]\ndm_chacha_public = %q\nmy_dm_chacha_secret = \"4wBqpZM9xaSheZzJSMawUKKwhdpChKbZ5eu5ky4Vigw\"\n", i, box.GenerateSecret().Public().Base58())
+			if i == 0 {
+				b.WriteString(c.mailbox)
+			} else {
+				b.WriteString(c.rest)
+			}
 		}
 		cfg, problems := Parse([]byte(b.String()), testEnv)
-		warned := false
+		warned := ""
 		for _, p := range problems {
-			warned = warned || strings.Contains(p.String(), "take turns")
+			if text := p.String(); strings.Contains(text, "take turns") && p.Warning {
+				warned = text
+			}
 		}
-		if cfg == nil || warned != want {
-			t.Errorf("%d contacts: %v", n, problems)
+		if cfg == nil || (c.want == "") != (warned == "") || !strings.Contains(warned, c.want) {
+			t.Errorf("%d contacts, own %t: %q, want %q", c.contacts, c.own, warned, c.want)
 		}
 	}
 }

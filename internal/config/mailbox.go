@@ -60,14 +60,44 @@ func (d *decoder) readMailbox(s *section, m *Mailbox) {
 	s.finish()
 }
 
-// maxMailContacts is how many contacts' tokens, 14 each, fit one check-in of 4,096.
-const maxMailContacts = 4096 / 14
+// A check-in names at most maxTokens tokens, and a relay registers no more for one client;
+// each contact takes tokensPerContact.
+const (
+	maxTokens        = 4096
+	tokensPerContact = 14
+	maxMailContacts  = maxTokens / tokensPerContact
+)
 
-// checkMailContacts warns of more contacts than one check-in covers.
+// checkMailContacts warns of more contacts than one check-in covers: at an own relay all of
+// them, for their mail; at one where contacts collect these, for their receipts.
 func (d *decoder) checkMailContacts(s *section, cfg *Config) {
-	if n := len(cfg.Chat.Contacts); len(cfg.Mailbox.Relays) > 0 && n > maxMailContacts {
-		d.warnf(s.line("mailbox"), "mailbox.relays", "with more than %d contacts (there are %d) their mailboxes take turns, and mail may come an interval later; a relay registers only as many for one client", maxMailContacts, n)
+	const text = "%d contacts take %d tokens; a relay registers %d for one client and may refuse mail for the rest; in its check-ins more than %d contacts take turns"
+	warn := func(line int, key string, n int) {
+		if n > maxMailContacts {
+			d.warnf(line, key, text, n, n*tokensPerContact, maxTokens, maxMailContacts)
+		}
 	}
+	if len(cfg.Mailbox.Relays) > 0 {
+		warn(s.line("mailbox"), "mailbox.relays", len(cfg.Chat.Contacts))
+		return // more than these are nowhere
+	}
+	at := map[string]int{}
+	for _, c := range cfg.Chat.Contacts {
+		keys := map[string]bool{} // one relay may have two addresses
+		for _, address := range c.Mailbox {
+			if u, err := url.Parse(address); err == nil {
+				keys[u.Query().Get("key")] = true
+			}
+		}
+		for key := range keys {
+			at[key]++
+		}
+	}
+	most := 0
+	for _, n := range at {
+		most = max(most, n)
+	}
+	warn(s.line("contact"), "contact.mailbox", most)
 }
 
 // maxPublished bounds the texts that a relay publishes, in bytes.
