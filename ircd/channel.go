@@ -125,11 +125,27 @@ func (s *Server) present(cv *conversation) []present {
 	return all
 }
 
-// names is 353, in as many lines as it takes, and 366.
+// visible is who of a channel c may see: somebody with +i only where they are together.
+func (s *Server) visible(c *client, cv *conversation) []present {
+	all := s.present(cv)
+	if c.joined[cv] {
+		return all
+	}
+	return slices.DeleteFunc(all, func(p present) bool { return p.client != nil && p.client.invisible && p.client != c })
+}
+
+// names is 353 and 366.
 func (s *Server) names(rq *request, cv *conversation) {
+	s.nameLines(rq, cv)
+	rq.reply(rplEndOfNames, cv.name, "End of /NAMES list")
+}
+
+// nameLines is 353, in as many lines as it takes, and how many names are in them.
+func (s *Server) nameLines(rq *request, cv *conversation) (n int) {
 	limit := room(s.cfg.ServerName, rplNamReply, rq.c.name()+" = "+cv.name)
 	list := ""
-	for _, p := range s.present(cv) {
+	for _, p := range s.visible(rq.c, cv) {
+		n++
 		item := p.nick
 		if rq.c.caps.has(capUserhostInNames) {
 			item = p.prefix()
@@ -146,7 +162,7 @@ func (s *Server) names(rq *request, cv *conversation) {
 	if list != "" {
 		rq.reply(rplNamReply, "=", cv.name, list)
 	}
-	rq.reply(rplEndOfNames, cv.name, "End of /NAMES list")
+	return n
 }
 
 func (p present) prefix() string {
@@ -156,11 +172,23 @@ func (p present) prefix() string {
 	return p.nick + "!" + remoteUser + "@" + remoteHost
 }
 
-// cmdNames is NAMES; without a channel, those that the client is in.
+// cmdNames is NAMES. Without a channel it is all of them with one 366 (RFC 2812 3.2.5): its
+// own first, the rest as long as there are not more than maxListed names. Several channels
+// at once are more than ISUPPORT promises: what a 366 then says, the specifications leave
+// open, and here each channel has one.
 func cmdNames(s *Server, rq *request) error {
 	if rq.param(0) == "" {
+		n := 0
 		for _, cv := range s.channelsOf(rq.c) {
-			s.names(rq, cv)
+			n += s.nameLines(rq, cv)
+		}
+		for _, cv := range s.listed() {
+			if n >= maxListed {
+				break
+			}
+			if !rq.c.joined[cv] {
+				n += s.nameLines(rq, cv)
+			}
 		}
 		rq.reply(rplEndOfNames, "*", "End of /NAMES list")
 		return nil

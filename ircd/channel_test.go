@@ -87,7 +87,7 @@ func TestPart(t *testing.T) {
 		want(t, a.do("PART #c"), ":alice!~alice@hearsay PART #c")
 		b.do("PRIVMSG #a :x")
 		want(t, a.got())
-		want(t, a.do("NAMES"), ":irc.hearsay 366 alice * :End of /NAMES list")
+		want(t, a.do("NAMES"), ":irc.hearsay 353 alice = #a :bob", ":irc.hearsay 353 alice = #b :bob", ":irc.hearsay 353 alice = #c :bob", ":irc.hearsay 366 alice * :End of /NAMES list")
 		wantPart(t, b.do("NAMES"), "353 bob = #a :bob", "353 bob = #b :bob", "353 bob = #c :bob", "366 bob *")
 	})
 }

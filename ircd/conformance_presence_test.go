@@ -58,6 +58,9 @@ func TestConformanceSetname(t *testing.T) {
 			want(h.t, a.do("SETNAME :"+strings.Repeat("x", maxReason+1)), ":irc.hearsay FAIL SETNAME INVALID_REALNAME :Realname is not valid")
 			wantPart(h.t, a.do("SETNAME :"+strings.Repeat("x", maxReason)), " SETNAME ")
 			want(h.t, a.do("SETNAME"), ":irc.hearsay 461 a SETNAME :Not enough parameters")
+			b, c := h.register("b", "setname"), h.register("c")
+			want(h.t, b.do("SETNAME :"), ":irc.hearsay FAIL SETNAME INVALID_REALNAME :Realname is not valid")
+			want(h.t, c.do("SETNAME :"), ":irc.hearsay NOTICE c :Realname is not valid")
 			wantPart(h.t, a.do("WHOIS a"), ":"+strings.Repeat("x", maxReason))
 		}},
 	})

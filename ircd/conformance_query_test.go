@@ -50,6 +50,20 @@ func TestConformanceWho(t *testing.T) {
 				h.t.Errorf("%d", n)
 			}
 		}},
+		{"RFC1459 4.5.1", "a mask is held against all that is shown", nil, func(h *harness) {
+			c := h.inRoom("coolNick", "other")
+			for _, mask := range []string{"*oolnick", "~cool*", "*REAL?cool*"} {
+				lines := c[1].do("WHO :" + mask)
+				if len(lines) != 2 || !strings.Contains(lines[0], " coolNick H :0 Real coolNick") {
+					h.t.Errorf("%s: %q", mask, lines)
+				}
+			}
+			for _, mask := range []string{"hearsay", "irc.hears*", "real*"} {
+				if n := count(c[1].do("WHO "+mask), " 352 "); n != 2 {
+					h.t.Errorf("%s: %d", mask, n)
+				}
+			}
+		}},
 		{"Modern WHO", "+i hides from masks, but not from a shared channel", nil, func(h *harness) {
 			h.register("hidden").do("MODE hidden +i")
 			c := h.inRoom("seen", "other")
@@ -187,6 +201,9 @@ func TestConformanceServerQueries(t *testing.T) {
 		{"RFC2812 3.4", "LINKS and MAP know one server", nil, func(h *harness) {
 			c := h.register("a")
 			want(h.t, c.do("LINKS"), ":irc.hearsay 364 a irc.hearsay irc.hearsay :0 peers are not servers, and not listed", ":irc.hearsay 365 a * :End of LINKS list")
+			want(h.t, c.do("LINKS *.hearsay"), ":irc.hearsay 364 a irc.hearsay irc.hearsay :0 peers are not servers, and not listed", ":irc.hearsay 365 a *.hearsay :End of LINKS list")
+			want(h.t, c.do("LINKS *.net"), ":irc.hearsay 365 a *.net :End of LINKS list")
+			want(h.t, c.do("LINKS nosuch.server *"), ":irc.hearsay 402 a nosuch.server :No such server")
 			want(h.t, c.do("MAP"), ":irc.hearsay 015 a :irc.hearsay: peers are not servers, and not listed", ":irc.hearsay 017 a :End of MAP")
 		}},
 		{"Modern HELP", "there is a topic for every command", nil, func(h *harness) {
@@ -280,7 +297,7 @@ func TestConformanceISupport(t *testing.T) {
 			}
 			want(h.t, tokens, "AWAYLEN=256", "BOT=B", "CASEMAPPING=ascii", "CHANLIMIT=#:256", "CHANMODES=b,,,", "CHANNELLEN=24", "CHANTYPES=#",
 				"CHATHISTORY=500", "ELIST=MNTU", "LINELEN=512", "MAXTARGETS=4", "MODES=1", "MONITOR=100", "MSGREFTYPES=msgid,timestamp", "NAMELEN=256", "NETWORK=darkirc", "NICKLEN=24",
-				"SAFELIST", "TARGMAX=JOIN:,LIST:,MONITOR:,NAMES:4,NOTICE:4,PART:,PRIVMSG:4,TAGMSG:4,WHOIS:1,WHOWAS:1", "TOPICLEN=390", "USERLEN=16",
+				"SAFELIST", "TARGMAX=JOIN:,LIST:,MONITOR:,NAMES:1,NOTICE:4,PART:,PRIVMSG:4,TAGMSG:4,WHOIS:1,WHOWAS:1", "TOPICLEN=390", "USERLEN=16",
 				"UTF8ONLY", "WHOX")
 		}},
 		{"Modern 005", "limits are where they are said to be", nil, func(h *harness) {

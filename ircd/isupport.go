@@ -31,7 +31,7 @@ func (s *Server) isupport() [][]string {
 		"NETWORK=" + s.cfg.NetworkName,
 		"NICKLEN=" + n(privmsg.MaxNick),
 		"SAFELIST",
-		"TARGMAX=JOIN:,LIST:,MONITOR:,NAMES:" + few + ",NOTICE:" + few + ",PART:,PRIVMSG:" + few + ",TAGMSG:" + few + ",WHOIS:1,WHOWAS:1",
+		"TARGMAX=JOIN:,LIST:,MONITOR:,NAMES:1,NOTICE:" + few + ",PART:,PRIVMSG:" + few + ",TAGMSG:" + few + ",WHOIS:1,WHOWAS:1",
 		"TOPICLEN=" + n(maxTopic),
 		"USERLEN=" + n(maxUser),
 		"UTF8ONLY",

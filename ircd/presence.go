@@ -38,6 +38,10 @@ func awayLine(c *client) line {
 func cmdSetname(s *Server, rq *request) error {
 	c, name := rq.c, rq.param(0)
 	if strings.TrimSpace(name) == "" || len(name) > maxReason {
+		if c.caps.has(capSetname) { // the specification of setname asks for no other capability
+			rq.send(free(s.cfg.ServerName, "FAIL", "SETNAME", "INVALID_REALNAME", "Realname is not valid"))
+			return nil
+		}
 		rq.fail("INVALID_REALNAME", nil, "Realname is not valid")
 		return nil
 	}

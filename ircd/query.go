@@ -95,9 +95,22 @@ func cmdStats(s *Server, rq *request) error {
 	return nil
 }
 
+// cmdLinks is LINKS [[server] mask].
 func cmdLinks(s *Server, rq *request) error {
-	rq.reply(rplLinks, s.cfg.ServerName, s.cfg.ServerName, "0 peers are not servers, and not listed")
-	rq.reply(rplEndOfLinks, "*", "End of LINKS list")
+	mask := rq.param(0)
+	if len(rq.msg.Params) > 1 {
+		if err := s.elsewhere(rq.param(0)); err != nil {
+			return err
+		}
+		mask = rq.param(1)
+	}
+	if mask == "" {
+		mask = "*"
+	}
+	if matchMask(privmsg.Fold(mask), privmsg.Fold(s.cfg.ServerName)) {
+		rq.reply(rplLinks, s.cfg.ServerName, s.cfg.ServerName, "0 peers are not servers, and not listed")
+	}
+	rq.reply(rplEndOfLinks, token(mask), "End of LINKS list")
 	return nil
 }
 

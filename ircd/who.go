@@ -35,7 +35,7 @@ func parseWhox(s string) whox {
 }
 
 // cmdWho is WHO and WHOX: a channel's people, or who has the nick, or the local clients
-// whose nick matches the mask.
+// that the mask matches.
 func cmdWho(s *Server, rq *request) error {
 	mask := rq.param(0)
 	if mask == "" || mask == "0" {
@@ -51,7 +51,7 @@ func cmdWho(s *Server, rq *request) error {
 	switch cv := s.convs[folded]; {
 	case opers: // there are none
 	case cv != nil && cv.isChannel():
-		for _, p := range s.present(cv) {
+		for _, p := range s.visible(rq.c, cv) {
 			who(cv.name, p)
 		}
 	case strings.HasPrefix(mask, "#"):
@@ -61,7 +61,7 @@ func cmdWho(s *Server, rq *request) error {
 		who("*", present{cv.name, nil})
 	default:
 		for _, c := range s.localClients() {
-			if matchMask(folded, privmsg.Fold(c.nick)) && (!c.invisible || c == rq.c || s.shareChannel(c, rq.c)) {
+			if s.whoMatches(folded, c) && (!c.invisible || c == rq.c || s.shareChannel(c, rq.c)) {
 				who("*", present{c.nick, c})
 			}
 		}
@@ -74,6 +74,16 @@ func cmdWho(s *Server, rq *request) error {
 	}
 	rq.reply(rplEndOfWho, mask, "End of WHO list")
 	return nil
+}
+
+// whoMatches holds a mask against what WHO shows of c (RFC 1459 4.5.1).
+func (s *Server) whoMatches(mask string, c *client) bool {
+	for _, shown := range []string{c.nick, "~" + c.user, localHost, s.cfg.ServerName, c.realname} {
+		if matchMask(mask, privmsg.Fold(shown)) {
+			return true
+		}
+	}
+	return false
 }
 
 // whoReply is one 352 or 354.
