@@ -1,13 +1,8 @@
 package e2e
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,133 +10,73 @@ import (
 
 // TestOneConversation: two WeeChats and an irssi on one daemon, one of them with history
 // switched off and one that was away, end with the same conversation, right times,
-// nothing twice (issue 5).
+// nothing twice (issue 5). What cannot go is told in its window: TestTLSClients.
 func TestOneConversation(t *testing.T) {
-	if testing.Short() {
-		t.Skip("short")
-	}
-	for _, prog := range []string{"weechat-headless", "irssi", "tmux"} {
-		if _, err := exec.LookPath(prog); err != nil {
-			if os.Getenv("HEARSAY_E2E") != "" {
-				t.Fatalf("%s is not installed", prog)
-			}
-			t.Skipf("%s is not installed", prog)
+	need(t, "weechat-headless", "irssi", "tmux")
+	n := startNode(t, build(t), "quic", nil)
+	tp := startTap(t, n.irc)
+	const withHistory, without = "server-time,message-tags,batch", "server-time,message-tags,batch,no-history"
+	liveLogin, awayLogin := login{port: n.irc, nick: "wanda", user: "me@wanda"}, login{port: tp.port, nick: "anna", user: "me@anna"}
+	live := startWeeChat(t, t.TempDir(), liveLogin, without)
+	away := startWeeChat(t, t.TempDir(), awayLogin, withHistory)
+	iri := startIrssi(t, login{port: n.irc, nick: "iris"})
+	everybody := []client{live, away, iri}
+	said := 0
+	speak := func(who client, heard ...client) {
+		t.Helper()
+		said++
+		who.say(t, "#dev", fmt.Sprint("line ", said))
+		for _, c := range append(heard, who) {
+			shows(t, c, "#dev", fmt.Sprintf(`\bline %d$`, said))
 		}
 	}
-	bin := filepath.Join(t.TempDir(), "hearsay")
-	if out, err := exec.Command("go", "build", "-o", bin, "hearsay/cmd/hearsay").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	n := startNode(t, bin, "quic", nil)
-	live := weechatIn(t, n, t.TempDir(), "wanda", "server-time,message-tags,batch,no-history")
-	away := weechatIn(t, n, t.TempDir(), "anna", "server-time,message-tags,batch")
-	iri := startIrssi(t, n, "iris")
 
-	iri.say(t, "line 1")
-	live.shows(t, "#dev", `iris\tline 1`)
-	live.say(t, "#dev", "line 2")
-	away.say(t, "#dev", "line 3")
-	away.shows(t, "#dev", `wanda\tline 2`)
-	iri.shows(t, `anna>.*line 3`)
-	time.Sleep(8 * time.Second) // the daemon asks whether anna's client has read it, and it says so
+	speak(iri, live, away)
+	speak(live, iri, away)
+	speak(away, iri, live)
+	speak(iri, live, away)
+	// The daemon asks whether anna's client has read it, and it says so.
+	at := tp.waits(t, "PRIVMSG #dev :line 4")
+	eventually(t, "anna's client to prove what it has read", func() error {
+		rest := tp.passed()[at:]
+		if i := slices.IndexFunc(rest, func(l string) bool { return strings.Contains(l, " PING :read-") }); i >= 0 {
+			_, token, _ := strings.Cut(rest[i], " PING ")
+			if slices.Contains(rest[i:], "> PONG "+token) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%q", rest)
+	})
 	away.quit(t)
-	iri.say(t, "line 4")
-	live.shows(t, "#dev", `iris\tline 4`)
-	live.say(t, "#dev", "line 5")
-	iri.shows(t, `wanda>.*line 5`)
+	speak(iri, live)
+	speak(live, iri)
 	time.Sleep(2 * time.Second) // so that a wrong time can be told from the right one
+	away = startWeeChat(t, away.dir, awayLogin, withHistory)
+	everybody[1] = away
+	shows(t, away, "#dev", `wanda\tline 6$`)
+	speak(iri, live, away)
+	live.quit(t)
+	live = startWeeChat(t, live.dir, liveLogin, without)
+	everybody[0] = live
+	speak(away, live, iri)
 
-	away = weechatIn(t, n, away.dir, "anna", "server-time,message-tags,batch")
-	away.shows(t, "#dev", `wanda\tline 5`)
-	iri.say(t, "line 6")
-	for _, w := range []*weechat{live, away} {
-		w.shows(t, "#dev", `iris\tline 6`)
-		for i := 1; i <= 6; i++ {
-			if lines := w.lines(t, fmt.Sprint("\tline ", i)); len(lines) != 1 {
-				t.Errorf("line %d is there as %q", i, lines)
+	for i := 1; i <= said; i++ {
+		text := fmt.Sprint("line ", i)
+		var at []string
+		for _, c := range everybody {
+			all := lines(t, c, "#dev", `\b`+text+`$`)
+			if len(all) != 1 {
+				t.Errorf("%s shows %q", c.name(), all)
+				continue
+			}
+			own := map[client]string{live: "wanda", away: "anna", iri: "iris"}[c]
+			if !strings.Contains(all[0], own) { // its own words have the time of its own clock
+				at = append(at, clock(t, all[0]))
 			}
 		}
-	}
-	for _, said := range []string{"\tline 4", "\tline 6"} { // by neither of the two
-		a, b := live.lines(t, said), away.lines(t, said)
-		if len(a) != 1 || len(b) != 1 || a[0] != b[0] {
-			t.Errorf("%q and %q", a, b)
+		if len(slices.Compact(at)) != 1 {
+			t.Errorf("%s has the times %q", text, at)
 		}
 	}
 	n.stop(t)
-}
-
-// weechatIn is a WeeChat with a device of its own and its files in dir, perhaps not for
-// the first time.
-func weechatIn(t *testing.T, n *node, dir, nick, caps string) *weechat {
-	t.Helper()
-	w := &weechat{dir: dir}
-	t.Cleanup(func() {
-		if w.cmd != nil && w.cmd.ProcessState == nil {
-			_ = w.cmd.Process.Kill()
-			_ = w.cmd.Wait()
-		}
-	})
-	w.cmd = exec.Command("weechat-headless", "--stdout", "--dir", dir,
-		"-r", "/set logger.file.flush_delay 0",
-		"-r", "/set irc.look.server_buffer independent",
-		"-r", fmt.Sprintf("/server add h 127.0.0.1/%d -notls -nicks=%s -username=me@%s -capabilities=%s", n.irc, nick, nick, caps),
-		"-r", "/connect h")
-	w.cmd.Env = append(os.Environ(), "TERM=dumb", "HOME="+dir, "XDG_RUNTIME_DIR="+dir)
-	var out bytes.Buffer // WeeChat hangs where its output is /dev/null
-	w.cmd.Stdout, w.cmd.Stderr = &out, &out
-	before := len(w.lines(t, "has joined #dev"))
-	if err := w.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, nick+"'s WeeChat", func() error {
-		if len(w.lines(t, "has joined #dev")) == before {
-			return errors.New("it has not joined")
-		}
-		return nil
-	})
-	return w
-}
-
-// quit ends a WeeChat as a person does.
-func (w *weechat) quit(t *testing.T) {
-	t.Helper()
-	w.command(t, "/quit")
-	done := make(chan error, 1)
-	go func() { done <- w.cmd.Wait() }()
-	select {
-	case <-done:
-	case <-time.After(patience):
-		_ = w.cmd.Process.Kill()
-		<-done
-		t.Error("WeeChat did not end")
-	}
-	// Its FIFO stays, and belongs to nobody.
-	_ = filepath.WalkDir(w.dir, func(p string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type()&fs.ModeNamedPipe != 0 {
-			return os.Remove(p)
-		}
-		return nil
-	})
-}
-
-// lines are the lines of #dev's log that end in text, with their times.
-func (w *weechat) lines(t *testing.T, text string) (all []string) {
-	t.Helper()
-	err := filepath.WalkDir(w.dir, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(p, "#dev.weechatlog") {
-			return nil //nolint:nilerr // files come and go
-		}
-		b, err := os.ReadFile(p)
-		for l := range strings.Lines(string(b)) {
-			if strings.HasSuffix(strings.TrimRight(l, "\n"), text) {
-				all = append(all, strings.TrimRight(l, "\n"))
-			}
-		}
-		return err
-	})
-	if err != nil {
-		t.Error(err)
-	}
-	return all
 }

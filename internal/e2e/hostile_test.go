@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -16,19 +14,6 @@ import (
 	"hearsay/eventgraph/gossip"
 	"hearsay/p2p"
 )
-
-// build compiles the daemon, unless HEARSAY_BIN names one.
-func build(t *testing.T) string {
-	t.Helper()
-	if bin := os.Getenv("HEARSAY_BIN"); bin != "" {
-		return bin
-	}
-	bin := filepath.Join(t.TempDir(), "hearsay")
-	if out, err := exec.Command("go", "build", "-o", bin, "hearsay/cmd/hearsay").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	return bin
-}
 
 // A stall is a way of holding a connection without letting it do anything.
 type stall struct {
