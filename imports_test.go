@@ -35,7 +35,7 @@ var allowed = map[string][]string{
 	"mailbox":            {},
 	"mailbox/relay":      {"internal/kv", "internal/serial", "mailbox"}, // nothing that decrypts a message (MB-06)
 	"mailbox/endpoint":   {"internal/box", "internal/kv", "internal/serial", "mailbox"},
-	"ircd":               {"eventgraph", "internal/arrival", "internal/box", "internal/kv", "internal/privmsg", "internal/readstate", "internal/serial", "outbound"},
+	"ircd":               {"eventgraph", "internal/arrival", "internal/box", "internal/privmsg", "internal/readstate", "internal/serial", "outbound"},
 	// What follows exists for tests.
 	"internal/e2e":       {},
 	"internal/kv/kvtest": {"internal/kv"},

@@ -53,6 +53,7 @@ type client struct {
 	identified    identitySource    // where who is from
 	monitored     map[string]string // MONITOR: nicks as they were written, by folded nick
 
+	quiet  bool   // wants no history unasked; of a client with a device the ReadState knows it
 	probe  probe  // the newest
 	probes uint64 // how many there were
 

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"hearsay/internal/box"
-	"hearsay/internal/kv"
 	"hearsay/internal/privmsg"
 	"hearsay/internal/readstate"
 )
@@ -50,6 +49,10 @@ type Config struct {
 
 	// Settings are what Apply can replace later.
 	Settings Settings
+
+	// Keeps says for how long this node keeps texts, for HISTORY of "*status": a phrase that
+	// ends a sentence. Default "as long as this node keeps texts".
+	Keeps string
 
 	// Log is where messages arrive. Required.
 	Log Log
@@ -222,6 +225,7 @@ func (c *Config) validate() error {
 	def(&c.ServerName, "irc.hearsay")
 	def(&c.NetworkName, "darkirc")
 	def(&c.Version, "hearsay")
+	def(&c.Keeps, "as long as this node keeps texts")
 	if !isHostname(c.ServerName) {
 		return fail("server name %q is not a host name with a dot", c.ServerName)
 	}
@@ -263,10 +267,7 @@ func (c *Config) validate() error {
 		c.Now = time.Now
 	}
 	if c.ReadState == nil {
-		var err error
-		if c.ReadState, err = readstate.Open(kv.OpenMemory(), c.Now); err != nil {
-			return err
-		}
+		c.ReadState = readstate.OpenMemory(c.Now)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -145,9 +145,11 @@ func TestConformanceDevices(t *testing.T) {
 }
 
 // TestCursorOfWhatWasSaidAhead: own messages are shown before their place in the order of arrival is
-// known; a cursor that was proven then and one proven later leave nothing out.
+// known. What was proven then is shown neither again nor left out: while the daemon runs, whether the
+// place is known when the client comes back or not; and after a restart, once it is known.
 func TestCursorOfWhatWasSaidAhead(t *testing.T) {
-	serve(t, nil, func(h *harness) {
+	reads := readstate.OpenMemory(nil)
+	serve(t, func(c *Config, _ *fakeGraph) { c.ReadState = reads }, func(h *harness) {
 		a, _ := h.on("phone")
 		b, _ := h.on("desk")
 		h.graph.say("#dev", "rob", "one")
@@ -155,14 +157,69 @@ func TestCursorOfWhatWasSaidAhead(t *testing.T) {
 		h.graph.say("#dev", "rob", "two") // has a place before that of "ahead"
 		a.proves()
 		a.do("QUIT")
-		h.outbox.materialise(h.t)
-		h.graph.say("#dev", "rob", "three")
-		_, lines := h.on("phone")
-		got := strings.Join(texts(lines, "PRIVMSG"), " ")
-		if got != "ahead two three" && got != "three" { // twice, if its place was not known in time; never left out
-			t.Error(got)
+		key := h.server.readKey("#dev")
+		if got := reads.Cursors("me@phone")[key]; got != 2 {
+			t.Errorf("the cursor is at %d", got)
 		}
+		a, lines := h.on("phone")
+		want(t, texts(lines, "PRIVMSG"))
+		a.do("QUIT")
+		h.outbox.materialise(h.t)
+		synctest.Wait()
+		if got := reads.Cursors("me@phone")[key]; got != 3 {
+			t.Errorf("the cursor is at %d", got)
+		}
+		h.graph.say("#dev", "rob", "three")
+		_, lines = h.on("phone")
+		want(t, texts(lines, "PRIVMSG"), "three")
 	})
+}
+
+// TestCursorBeforeWhatCameFirst: an own message that was read, with a place after one that was not, keeps the
+// cursor before both; in this run it is not shown again.
+func TestCursorBeforeWhatCameFirst(t *testing.T) {
+	reads := readstate.OpenMemory(nil)
+	serve(t, func(c *Config, _ *fakeGraph) { c.ReadState = reads }, func(h *harness) {
+		a, _ := h.on("phone")
+		b, _ := h.on("desk")
+		h.graph.say("#dev", "rob", "one")
+		b.do("PRIVMSG #dev :ahead")
+		a.proves()
+		a.do("QUIT")
+		h.graph.say("#dev", "rob", "two") // has a place before that of "ahead"
+		h.outbox.materialise(h.t)
+		synctest.Wait()
+		if got := reads.Cursors("me@phone")[h.server.readKey("#dev")]; got != 1 {
+			t.Errorf("the cursor is at %d: a restart would leave \"two\" out", got)
+		}
+		_, lines := h.on("phone")
+		want(t, texts(lines, "PRIVMSG"), "two")
+	})
+}
+
+// TestUnprovenIsBounded: proofs ahead of their cursors, and proven devices, at the bound and one past it.
+func TestUnprovenIsBounded(t *testing.T) {
+	s, _ := newLoop(t, nil)
+	cv := s.conversation("#dev", true)
+	cv.log = []entry{{id: "x"}}
+	for i := range maxUnproven + 1 {
+		if i == maxUnproven && (len(s.unproven) != maxUnproven || s.unproven[0].device != "0") {
+			t.Errorf("%d proofs", len(s.unproven))
+		}
+		s.proveLater(unproven{itoa(uint64(i)), cv, 1, 0})
+	}
+	if len(s.unproven) != maxUnproven || s.unproven[0].device != "1" {
+		t.Errorf("%d proofs", len(s.unproven))
+	}
+	for i := range readstate.MaxDevices + 1 {
+		if i == readstate.MaxDevices && len(cv.proven) != i {
+			t.Errorf("%d devices", len(cv.proven))
+		}
+		cv.prove(itoa(uint64(i)), 1)
+	}
+	if len(cv.proven) > readstate.MaxDevices || cv.proven[itoa(readstate.MaxDevices)] != 1 {
+		t.Errorf("%d devices", len(cv.proven))
+	}
 }
 
 // TestReadStateFails: a cursor that cannot be stored costs nothing but lines that come twice; a marker

@@ -31,6 +31,7 @@ type conversation struct {
 
 	speakers map[string]speaker // by folded nick, our own with a '+' in front
 	active   time.Time          // of the newest entry or join
+	proven   map[string]int     // entries before this index were read, by device; see cursor.go
 }
 
 // A member is a client's place in a conversation.

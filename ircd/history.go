@@ -43,10 +43,11 @@ func (s *Server) place(c *client, cv *conversation, m *member, live int) {
 	m.waiting, m.live = false, live
 	m.next = m.live
 	read, known := s.cursor(c, cv)
-	m.known = known
-	if !c.caps.has(capNoHistory | capChathistory) {
+	proven := cv.proven[c.device()]
+	m.known = known || proven > 0
+	if !c.caps.has(capNoHistory|capChathistory) && !s.quiet(c) {
 		horizon := s.cfg.Now().Add(-s.cfg.HistoryAge)
-		for m.next > cv.base && m.live-m.next < s.cfg.HistoryLines && !cv.log[m.next-1-cv.base].arrived.Before(horizon) {
+		for m.next > max(cv.base, proven) && m.live-m.next < s.cfg.HistoryLines && !cv.log[m.next-1-cv.base].arrived.Before(horizon) {
 			if e := &cv.log[m.next-1-cv.base]; known && e.seq != 0 && e.seq <= read {
 				break
 			}

@@ -13,6 +13,7 @@ import (
 	"hearsay/eventgraph"
 	"hearsay/internal/arrival"
 	"hearsay/internal/kv"
+	"hearsay/internal/privmsg"
 	"hearsay/outbound"
 )
 
@@ -25,6 +26,7 @@ type testNode struct {
 	queue   *outbound.Queue
 	worker  *outbound.Worker
 	keys    *Keys
+	rows    *arrival.Log
 	stop    context.CancelFunc
 	ended   chan error
 
@@ -32,6 +34,7 @@ type testNode struct {
 	targets int
 	puts    []eventgraph.ID
 	answer  bool // a peer says that it has each put
+	mails   map[arrival.ID]mailed
 }
 
 // reach sets how many peers there are, and whether they answer puts.
@@ -77,14 +80,37 @@ func (n *testNode) ForeignDescendant(context.Context, []eventgraph.ID) (id event
 
 func (n *testNode) Oldest() eventgraph.Slot { return n.graph.Slots()[0] }
 
+type mailed struct {
+	content []byte
+	written time.Time
+}
+
+// mail is a message of a contact that a mailbox brings.
+func (n *testNode) mail(id byte, m privmsg.Message, written time.Time) {
+	n.t.Helper()
+	content := m.AppendTo(nil)
+	n.mu.Lock()
+	n.mails[arrival.ID{id}] = mailed{content, written}
+	n.mu.Unlock()
+	err := n.custody.Update(kv.Op{Name: "test"}, func(tx kv.Txn) error {
+		_, err := n.rows.AppendMail(tx, arrival.Origin{ID: arrival.ID{id}}, eventgraph.HashContent(content), PlaceOfMail(n.keys.get(), content, written))
+		return err
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.rows.Notify()
+}
+
 // startNode starts a node on stores that may have a past. The bubble's time goes on.
 func startNode(t *testing.T, graph *eventgraph.Graph, custody kv.Store, st Settings, change func(*Config)) *testNode {
 	t.Helper()
-	n := &testNode{graph: graph, custody: custody, keys: new(Keys), ended: make(chan error, 4)}
+	n := &testNode{graph: graph, custody: custody, keys: new(Keys), ended: make(chan error, 4), mails: map[arrival.ID]mailed{}}
 	rows, err := arrival.Open(custody, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	n.rows = rows
 	n.queue, err = outbound.Open(custody, outbound.Config{Hooks: outbound.Hooks{
 		Enqueued: func(tx kv.Txn, e outbound.Entry) error {
 			return rows.AppendOwn(tx, arrival.ID(e.ID), uint64(e.Position), e.Enqueued, PlaceOf(e.Payload))
@@ -99,7 +125,12 @@ func startNode(t *testing.T, graph *eventgraph.Graph, custody kv.Store, st Setti
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := NewArrivalLog(ArrivalConfig{Log: rows, Queue: n.queue, Graph: graph, Keys: n.keys})
+	log := NewArrivalLog(ArrivalConfig{Log: rows, Queue: n.queue, Graph: graph, Keys: n.keys, Mail: func(id arrival.ID) ([]byte, time.Time, bool) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		m, ok := n.mails[id]
+		return m.content, m.written, ok
+	}})
 	sender := &Sender{Queue: n.queue, Keys: n.keys, Graph: graph, Accepted: rows.Notify}
 	cfg := Config{Log: log, Outbox: sender, Keys: n.keys, Settings: st}
 	if change != nil {

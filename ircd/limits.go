@@ -57,16 +57,21 @@ const (
 	maxEntries = 1000
 	// maxChathistory bounds the messages, or targets, of one CHATHISTORY.
 	maxChathistory = 500
+	// historyAsked is how many messages HISTORY of "*status" shows where no number is given.
+	historyAsked = 50
 	// readerWait is how long a CHATHISTORY waits for stored messages to be read.
 	readerWait = 10 * time.Second
 	// probeInterval is the least time between two questions whether a client has read what
 	// it was sent, probeTimeout how long one is waited for before another is asked.
 	probeInterval = 5 * time.Second
 	probeTimeout  = time.Minute
+	// maxUnproven bounds the proofs that wait for the places of own messages, oldest out
+	// first: one for each conversation that a client has read ahead in.
+	maxUnproven = 1024
 	// maxOwn bounds the ids of own messages that are remembered, so that a later
 	// generation is not shown again.
 	maxOwn = 1 << 16
-	// maxListed bounds the answer to LIST and WHO.
+	// maxListed bounds the answers to LIST and WHO, and ends the one to NAMES without a channel.
 	maxListed = 1000
 
 	// maxUnregistered bounds the connections that have not registered.

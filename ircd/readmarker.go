@@ -38,8 +38,9 @@ func cmdMarkread(s *Server, rq *request) error {
 		fail("INVALID_PARAMS", "A marker is timestamp=YYYY-MM-DDThh:mm:ss.sssZ")
 		return nil
 	}
+	key := s.readKey(target)
 	rq.job = func(context.Context) event {
-		_, err := s.cfg.ReadState.SetMarker(privmsg.Fold(target), at)
+		_, err := s.cfg.ReadState.SetMarker(key, at)
 		return evAnswer{rq, func() {
 			if err != nil {
 				s.log.Warn("a read marker was not stored", "error", err)
@@ -49,7 +50,7 @@ func cmdMarkread(s *Server, rq *request) error {
 			l := s.marker(name)
 			rq.send(l)
 			// Where the marker was further on already the answer says so, and there is no news.
-			if !s.cfg.ReadState.Marker(privmsg.Fold(target)).Equal(at.Truncate(time.Millisecond)) {
+			if !s.cfg.ReadState.Marker(key).Equal(at.Truncate(time.Millisecond)) {
 				return
 			}
 			for o := range s.clients {
@@ -73,7 +74,7 @@ func (s *Server) markable(target string) (name string, ok bool) {
 // marker is the line that says up to when name was read.
 func (s *Server) marker(name string) line {
 	at := "*"
-	if t := s.cfg.ReadState.Marker(privmsg.Fold(name)); !t.IsZero() {
+	if t := s.cfg.ReadState.Marker(s.readKey(name)); !t.IsZero() {
 		at = "timestamp=" + t.Format(timeFormat)
 	}
 	return plain(s.cfg.ServerName, "MARKREAD", name, at)

@@ -72,6 +72,7 @@ type state struct {
 	caughtUp bool        // the first feed has caught up
 	feedAt   arrival.Seq // the feed has handed over everything up to here
 	readers  []waiter    // requests that wait for the feed to get somewhere
+	unproven []unproven  // proofs that are ahead of their cursor
 
 	batch     int // the newest batch reference
 	mostUsers int // registered at once

@@ -149,6 +149,7 @@ func builtins() []builtin {
 			"CONTACTS CARD name: your card for them again.",
 			"CONTACTS REMOVE name: forgets them, with your key for them.",
 		}}, (*Server).contacts},
+		{historyCommand, (*Server).history},
 		{StatusCommand{Name: "CLIENTS", Usage: "CLIENTS", Help: "who is connected to this node"}, lines((*Server).clientLines)},
 		{StatusCommand{Name: "REHASH", Usage: "REHASH", Help: "read the configuration again"}, (*Server).rehash},
 		{StatusCommand{Name: "VERSION", Usage: "VERSION", Help: "the version of this program"}, lines(func(s *Server) []string { return []string{s.cfg.Version} })},

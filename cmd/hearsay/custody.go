@@ -110,6 +110,13 @@ func newCustody(store runStore, cfg *config.Config, log *slog.Logger) (_ *custod
 	if c.reads, err = readstate.Open(c.store, nil); err != nil {
 		return nil, err
 	}
+	last, err := c.arrivals.Last()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.reads.Truncate(last); err != nil {
+		return nil, err
+	}
 	params := graphConfig(cfg, log).Params
 	c.queue, err = outbound.Open(c.store, outbound.Config{
 		MaxMessages: cfg.Outbound.MaxMessages, MaxBytes: cfg.Outbound.MaxBytes, Logger: log,

@@ -209,6 +209,7 @@ func (d *daemon) openIRC(ctx context.Context) error {
 		Network:      d,
 		Reload:       d.reload,
 		ReadState:    d.custody.reads,
+		Keeps:        keeps(d.cfg.Slots),
 		Editor:       d.editor(),
 
 		StatusCommands: d.statusCommands(),

@@ -3,16 +3,26 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"hearsay/eventgraph"
 	"hearsay/eventgraph/gossip"
+	"hearsay/internal/config"
 	"hearsay/outbound"
 )
 
 // archiveHorizon is how long an archive that never ends remembers whose a generation
 // is (decision 0120).
 const archiveHorizon = 90 * 24 * time.Hour
+
+// keeps says for how long texts are there.
+func keeps(s config.Slots) string {
+	if s.Archive {
+		return "for ever, as archive_mode says; mail for 45 days"
+	}
+	return fmt.Sprintf("for %d hours, as history_retention_dags says; mail for 45 days", s.Retain)
+}
 
 // network is what the queue's worker sees of the graph and its peers.
 type network struct {

@@ -15,6 +15,8 @@ import (
 	"hearsay/internal/serial"
 )
 
+var errFlags = errors.New("unknown flags")
+
 // ErrName: an empty or overlong name of a device or conversation.
 var ErrName = errors.New("readstate: a name is empty or too long")
 
@@ -36,6 +38,7 @@ type device struct {
 	name    string
 	used    int64 // ms
 	cursors map[string]arrival.Seq
+	quiet   bool // it wants no history unasked
 }
 
 type marker struct {
@@ -95,6 +98,16 @@ func Open(store kv.Store, now func() time.Time) (*Store, error) {
 	return s, err
 }
 
+// OpenMemory opens a store that is gone with the process. now is the wall clock, nil for
+// time.Now.
+func OpenMemory(now func() time.Time) *Store {
+	s, err := Open(kv.OpenMemory(), now)
+	if err != nil {
+		panic(err) // there is nothing in it that could be damaged
+	}
+	return s
+}
+
 // Cursors are the positions of a device by conversation: everything up to them was read.
 // nil: the device is not known, or was not seen for MaxAge.
 func (s *Store) Cursors(name string) map[string]arrival.Seq {
@@ -142,6 +155,11 @@ func (s *Store) Advance(name string, to map[string]arrival.Seq) error {
 		}
 		delete(next.cursors, oldest)
 	}
+	return s.put(next, gone)
+}
+
+// put stores a device in place of the one that is gone. writing is held.
+func (s *Store) put(next *device, gone string) error {
 	if err := s.store.Update(opCursor, func(tx kv.Txn) error {
 		return tx.Set([]byte{space, tableDevice, next.slot}, next.encode())
 	}); err != nil {
@@ -152,7 +170,55 @@ func (s *Store) Advance(name string, to map[string]arrival.Seq) error {
 	if gone != "" {
 		delete(s.devices, gone)
 	}
-	s.devices[name] = next
+	s.devices[next.name] = next
+	return nil
+}
+
+// Quiet tells whether a device wants no history unasked.
+func (s *Store) Quiet(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.devices[name]
+	return d != nil && !s.expired(d) && d.quiet
+}
+
+// SetQuiet says whether a device wants no history unasked, and returns when that is on the
+// disk. It is forgotten with the device.
+func (s *Store) SetQuiet(name string, quiet bool) error {
+	if err := checkNames(name); err != nil {
+		return err
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.mu.Lock()
+	next, gone := s.place(name)
+	s.mu.Unlock()
+	next.quiet = quiet
+	return s.put(next, gone)
+}
+
+// Truncate drops the cursors beyond last, the highest number that the order of arrival has
+// given: in it they would hide messages that come yet. There are none where both are of one
+// store, unless somebody put it together by hand.
+func (s *Store) Truncate(last arrival.Seq) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.mu.Lock()
+	var wrong []*device
+	for _, d := range s.devices {
+		next := *d
+		next.cursors = maps.Clone(d.cursors)
+		maps.DeleteFunc(next.cursors, func(_ string, at arrival.Seq) bool { return at > last })
+		if len(next.cursors) != len(d.cursors) {
+			wrong = append(wrong, &next)
+		}
+	}
+	s.mu.Unlock()
+	for _, d := range wrong {
+		if err := s.put(d, ""); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -163,7 +229,7 @@ func (s *Store) place(name string) (d *device, gone string) {
 	if old := s.devices[name]; old != nil {
 		d = &device{slot: old.slot, name: name, used: now, cursors: map[string]arrival.Seq{}}
 		if !s.expired(old) {
-			d.cursors = maps.Clone(old.cursors)
+			d.cursors, d.quiet = maps.Clone(old.cursors), old.quiet
 		}
 		return d, ""
 	}
@@ -257,6 +323,9 @@ func (d *device) encode() []byte {
 		b = serial.AppendString(b, conv)
 		b = serial.AppendUint64(b, uint64(d.cursors[conv]))
 	}
+	if d.quiet {
+		b = append(b, 1)
+	}
 	return seal(b)
 }
 
@@ -267,6 +336,11 @@ func (d *device) decode(v []byte) error {
 		for range r.Count(MaxConversations, 9) {
 			conv := r.String(maxName)
 			d.cursors[conv] = arrival.Seq(r.Uint64())
+		}
+		if r.Len() > 0 {
+			if d.quiet = r.Uint8() == 1; !d.quiet {
+				r.Fail(errFlags)
+			}
 		}
 	})
 }

@@ -110,6 +110,57 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// What a device wants survives its cursors' changes and a restart, and goes with the device.
+func TestQuiet(t *testing.T) {
+	store, c := kv.OpenMemory(), &clock{time.UnixMilli(1e12)}
+	s := open(t, store, c)
+	advance(t, s, "me@phone", "#a", 5)
+	if err := s.SetQuiet("me@phone", true); err != nil || s.Quiet("me@desk") || !errors.Is(s.SetQuiet("", true), ErrName) {
+		t.Error(err)
+	}
+	advance(t, s, "me@phone", "#a", 6)
+	s = open(t, store, c)
+	if !s.Quiet("me@phone") || s.Cursors("me@phone")["#a"] != 6 {
+		t.Error("forgotten")
+	}
+	if err := s.SetQuiet("me@phone", false); err != nil || s.Quiet("me@phone") || open(t, store, c).Quiet("me@phone") {
+		t.Error(err)
+	}
+	if err := s.SetQuiet("me@phone", true); err != nil {
+		t.Fatal(err)
+	}
+	c.at = c.at.Add(MaxAge + time.Millisecond)
+	if s.Quiet("me@phone") {
+		t.Error("not forgotten")
+	}
+}
+
+// A cursor beyond the end of the order of arrival goes, also from the disk; one at its end stays.
+func TestTruncate(t *testing.T) {
+	store, c := kv.OpenMemory(), &clock{time.UnixMilli(1e12)}
+	s := open(t, store, c)
+	advance(t, s, "d", "#a", 5)
+	advance(t, s, "d", "#b", 6)
+	for range 2 {
+		if err := s.Truncate(5); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(s.Cursors("d")); got != "map[#a:5]" {
+			t.Error(got)
+		}
+		s = open(t, store, c)
+	}
+}
+
+// OpenMemory needs nothing.
+func TestOpenMemory(t *testing.T) {
+	s := OpenMemory(nil)
+	advance(t, s, "d", "#a", 5)
+	if got := s.Cursors("d")["#a"]; got != 5 {
+		t.Error(got)
+	}
+}
+
 // A marker grows, and says where it is.
 func TestMarkers(t *testing.T) {
 	store, c := kv.OpenMemory(), &clock{time.UnixMilli(1e12)}
@@ -142,8 +193,11 @@ func TestDamage(t *testing.T) {
 func FuzzRows(f *testing.F) {
 	d := device{name: "me@phone", used: 1, cursors: map[string]arrival.Seq{"#a": 1}}
 	m := marker{target: "#a", at: 1, set: 2}
-	f.Add(d.encode()[1:])
-	f.Add(m.encode()[1:])
+	body := func(v []byte) []byte { return v[1 : len(v)-4] }
+	f.Add(body(d.encode()))
+	f.Add(body(m.encode()))
+	d.quiet = true
+	f.Add(body(d.encode()))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		v := seal(body)
 		d := device{cursors: map[string]arrival.Seq{}}
