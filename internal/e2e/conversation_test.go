@@ -13,6 +13,7 @@ import (
 // nothing twice (issue 5). What cannot go is told in its window: TestTLSClients.
 func TestOneConversation(t *testing.T) {
 	need(t, "weechat-headless", "irssi", "tmux")
+	t.Parallel()
 	n := startNode(t, build(t), "quic", nil)
 	tp := startTap(t, n.irc)
 	const withHistory, without = "server-time,message-tags,batch", "server-time,message-tags,batch,no-history"

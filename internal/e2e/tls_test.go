@@ -13,6 +13,7 @@ import (
 // it was typed in. Another certificate is served after a SIGHUP (issue 5).
 func TestTLSClients(t *testing.T) {
 	need(t, "catgirl", "hexchat", "Xvfb", "weechat-headless", "irssi", "tmux")
+	t.Parallel()
 	bin := build(t)
 	n := startNodeWith(t, bin, "quic", nil, nodeOptions{tls: true, maxMessages: 4})
 	far := startNode(t, bin, "quic", n)
