@@ -89,6 +89,7 @@ func newMail(store kv.Store, arrivals *arrival.Log, cfg *config.Config, log *slo
 		Contacts: func() []endpoint.Contact { return m.contacts().list },
 		Relay:    m.relay, Stage: m.stage, Alias: m.alias,
 		Staged: func() { m.arrivals.Notify() }, Notify: m.notify,
+		Registered: func(relay endpoint.RelayID, have, want int) { m.notices.registered(relay, have >= want) },
 	}
 	if seams.endpoint != nil {
 		seams.endpoint(&ec)
@@ -270,6 +271,7 @@ func (m *mail) setContacts(store kv.Store, contacts []config.Contact) error {
 	m.mu.Lock()
 	m.book = b
 	m.mu.Unlock()
+	m.notices.configured(b.relays)
 	return m.open(store)
 }
 

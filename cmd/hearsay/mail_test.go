@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -275,4 +277,31 @@ func TestMailContacts(t *testing.T) {
 	if n := mailbox.MaxTokens / endpoint.TokensPerContact; n != 292 {
 		t.Errorf("%d contacts fit a check-in; internal/config warns above 292", n)
 	}
+}
+
+// TestMailShort: a relay that registered only some of the tokens is told of until it has
+// them all, or is not configured any more.
+func TestMailShort(t *testing.T) {
+	p := newPost(t, map[string]int{"bob": 2, "carol": 0})
+	ids := sortedRelays(p)
+	for i, want := range []string{"1 mailbox relay has registered only some", "2 mailbox relays have registered only some"} {
+		p.notices.registered(ids[i], false)
+		if got := p.troubles(); len(got) != 1 || !strings.HasPrefix(got[0], want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	p.notices.registered(ids[0], true)
+	if got := p.troubles(); len(got) != 1 || !strings.HasPrefix(got[0], "1 ") {
+		t.Errorf("%q", got)
+	}
+	p.notices.registered(endpoint.RelayID{9}, false)
+	p.notices.registered(ids[1], true)
+	p.must(p.setContacts(p.store, nil))
+	if got := p.troubles(); len(got) != 0 {
+		t.Errorf("%q", got)
+	}
+}
+
+func sortedRelays(p *post) []endpoint.RelayID {
+	return slices.SortedFunc(maps.Keys(p.book.relays), func(a, b endpoint.RelayID) int { return bytes.Compare(a[:], b[:]) })
 }

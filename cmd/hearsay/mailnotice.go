@@ -3,9 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"sync"
 	"time"
 
+	"hearsay/mailbox"
 	"hearsay/mailbox/endpoint"
 )
 
@@ -21,6 +23,7 @@ const (
 	mailFullText = "too many messages wait at mailbox relays for their recipients: new ones go out as usual, but not to the relays"
 	mailUnknown  = "the mailbox relay of %s has refused your mail for a day: it does not know %[1]s yet; it goes on being offered"
 	mailUnread   = "%s has not collected mail of yours for 30 days; it is sent to the relay again"
+	mailShort    = "%s registered only some of the names under which your mail comes: what some contacts write is refused there"
 	mailRefused  = "%s not asked, since all active profiles hide this machine's address: " +
 		`use a tcp+tls:// address with tor or socks5, or set allow_direct = true in [mailbox]`
 )
@@ -29,7 +32,8 @@ const (
 type mailNotices struct {
 	mu     sync.Mutex
 	isFull bool
-	since  map[string]time.Time // what happened once
+	short  map[endpoint.RelayID]bool // relays that registered less than all tokens
+	since  map[string]time.Time      // what happened once
 }
 
 // full says whether there was room for the last deposit.
@@ -37,6 +41,27 @@ func (n *mailNotices) full(is bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.isFull = is
+}
+
+// registered says whether a relay has registered all tokens that it was asked to.
+func (n *mailNotices) registered(relay endpoint.RelayID, all bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if all {
+		delete(n.short, relay)
+		return
+	}
+	if n.short == nil {
+		n.short = map[endpoint.RelayID]bool{}
+	}
+	n.short[relay] = true
+}
+
+// configured forgets relays that are not in the configuration any more.
+func (n *mailNotices) configured(relays map[endpoint.RelayID][]mailbox.Address) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	maps.DeleteFunc(n.short, func(id endpoint.RelayID, _ bool) bool { return relays[id] == nil })
 }
 
 func (n *mailNotices) add(text string, now time.Time) {
@@ -63,6 +88,12 @@ func (n *mailNotices) list(now time.Time) (out []string) {
 	defer n.mu.Unlock()
 	if n.isFull {
 		out = append(out, mailFullText)
+	}
+	switch k := len(n.short); {
+	case k == 1:
+		out = append(out, fmt.Sprintf(mailShort, "1 mailbox relay has"))
+	case k > 1:
+		out = append(out, fmt.Sprintf(mailShort, fmt.Sprint(k, " mailbox relays have")))
 	}
 	for _, text := range sortedKeys(n.since) {
 		if now.Sub(n.since[text]) > noticeAge {

@@ -123,6 +123,9 @@ func (e *Endpoint) pass(ctx context.Context, relay RelayID, who Requester) error
 		return err
 	}
 	page := resp.Lease
+	if err := e.askRegistered(ctx, relay, who, len(owner)); err != nil {
+		return err
+	}
 	if !page.Serving {
 		return nil
 	}

@@ -69,12 +69,15 @@ type Config struct {
 	Staged func()
 	// Notify tells the user something about a contact's mail; it must not block. May be
 	// nil.
-	Notify   func(NoticeKind, ContactID)
-	Interval time.Duration    // between passes; default 60 s
-	Retry    time.Duration    // the first wait after a relay failed or refused, doubling to an hour; default 10 s
-	Now      func() time.Time // wall clock; default time.Now
-	Rand     *rand.Rand       // jitter; default a seeded one
-	Logger   *slog.Logger     // default: discard
+	Notify func(NoticeKind, ContactID)
+	// Registered is told now and then how many of this node's tokens a relay has
+	// registered, of those that it was asked to; it must not block. nil: no relay is asked.
+	Registered func(relay RelayID, have, want int)
+	Interval   time.Duration    // between passes; default 60 s
+	Retry      time.Duration    // the first wait after a relay failed or refused, doubling to an hour; default 10 s
+	Now        func() time.Time // wall clock; default time.Now
+	Rand       *rand.Rand       // jitter; default a seeded one
+	Logger     *slog.Logger     // default: discard
 }
 
 // An Endpoint deposits and collects. Its methods may be called from any goroutine;
@@ -94,6 +97,7 @@ type Endpoint struct {
 	failures    map[RelayID]int
 	notBefore   map[RelayID]time.Time // monotonic
 	claims      map[RelayID]claiming
+	asked       map[RelayID]time.Time // monotonic: when to ask what is registered again
 	bags        map[bagKey]dailyBag
 }
 
@@ -136,7 +140,7 @@ func New(cfg Config) (*Endpoint, error) {
 		cfg: cfg, store: cfg.Store, now: cfg.Now, log: cfg.Logger,
 		wake: make(chan struct{}, 1), jitter: make(chan *rand.Rand, 1),
 		cursor: map[RelayID]int{}, failures: map[RelayID]int{}, notBefore: map[RelayID]time.Time{},
-		claims: map[RelayID]claiming{}, bags: map[bagKey]dailyBag{},
+		claims: map[RelayID]claiming{}, asked: map[RelayID]time.Time{}, bags: map[bagKey]dailyBag{},
 	}
 	e.jitter <- cfg.Rand
 	return e, nil
