@@ -168,9 +168,9 @@ func TestConformanceTopic(t *testing.T) {
 			a := h.inRoom("a")[0]
 			b := h.register("b")
 			wantNone(h.t, b.do("JOIN #chan"), " 331 ")
-			a.do("TOPIC #chan :news")
+			a.do("NICK author", "TOPIC #chan :news")
 			c := h.register("c")
-			wantOrder(h.t, c.do("JOIN #chan"), " JOIN #chan", ":irc.hearsay 332 c #chan :news", ":irc.hearsay 333 c #chan a 946684800", " 353 c ")
+			wantOrder(h.t, c.do("JOIN #chan"), " JOIN #chan", ":irc.hearsay 332 c #chan :news", ":irc.hearsay 333 c #chan author 946684800", " 353 c ")
 		}},
 		{"RFC2812 3.2.4", "403 and 442 after TOPIC have their forms", nil, func(h *harness) {
 			h.inRoom("a")
