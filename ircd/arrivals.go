@@ -250,7 +250,12 @@ func (l *ArrivalLog) follow(ctx context.Context, ring *privmsg.Keyring, name [16
 	if err != nil {
 		return err
 	}
-	in := intake{ring: ring, again: before == name}
+	in := intake{ring: ring}
+	if before == name {
+		if in.seen, err = l.cfg.Log.Cursor(); err != nil {
+			return err
+		}
+	}
 	until := l.cfg.Graph.Last()
 	arrivals, failed := make(chan eventgraph.Arrival, 64), make(chan error, 1)
 	reader.Go(func() {
@@ -272,7 +277,7 @@ func (l *ArrivalLog) follow(ctx context.Context, ring *privmsg.Keyring, name [16
 			return nil
 		}
 		ready = true
-		if !in.again {
+		if before != name {
 			// A disk that is too full costs another look at the next start.
 			if err := l.cfg.Log.SetKeys(name); err != nil && !errors.Is(err, arrival.ErrBusy) {
 				return err
@@ -322,13 +327,13 @@ func (l *ArrivalLog) follow(ctx context.Context, ring *privmsg.Keyring, name [16
 // An intake decides what of the graph is a message for us.
 type intake struct {
 	ring    *privmsg.Keyring
-	again   bool // everything old was looked at with these keys
+	seen    eventgraph.Seq // up to here everything was looked at with these keys
 	replays privmsg.Replays
 }
 
 // look opens an arrival and tells where it belongs.
 func (in *intake) look(a *eventgraph.Arrival, horizon time.Time) (p arrival.Place, ok bool) {
-	if in.again && a.Time.Before(horizon) {
+	if a.Seq <= in.seen && a.Time.Before(horizon) {
 		return p, false
 	}
 	m, err := privmsg.Decode(a.Event.Content)

@@ -134,3 +134,91 @@ func BenchmarkChathistory(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkHistory starts a server over 100,000 stored messages of one channel, in a store on the disk, all of
+// today or all of last week, and asks for a first page of 100 as soon as it is ready.
+func BenchmarkHistory(b *testing.B) {
+	for name, age := range map[string]time.Duration{"today": 0, "archived": 7 * 24 * time.Hour} {
+		b.Run(name, func(b *testing.B) {
+			dir := b.TempDir()
+			open := func() (kv.Store, *arrival.Log) {
+				store, err := kv.Open(kv.Options{Dir: dir, Kind: "custody", Schema: 1})
+				if err != nil {
+					b.Fatal(err)
+				}
+				rows, err := arrival.Open(store, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				return store, rows
+			}
+			store, rows := open()
+			events, in := eventMap{}, intake{ring: noKeys}
+			g := newFakeGraph()
+			for len(g.arrivals) < 100_000 {
+				from := len(g.arrivals)
+				for i := range 500 {
+					g.say("#dev", fmt.Sprintf("nick%d", i%100), "some words that somebody said")
+					a := &g.arrivals[from+i]
+					a.Time = a.Time.Add(-age)
+					events[a.Event.ID()] = *a
+				}
+				if err := rows.Ingest(g.arrivals[from:], func(a *eventgraph.Arrival) (arrival.Place, bool) { return in.look(a, time.Time{}) }); err != nil {
+					b.Fatal(err)
+				}
+			}
+			g.arrivals = nil
+			if err := store.Close(); err != nil {
+				b.Fatal(err)
+			}
+			store, rows = open()
+			defer store.Close()
+			heap := func() float64 {
+				runtime.GC()
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				return float64(m.HeapAlloc) / (1 << 20)
+			}
+			for b.Loop() {
+				b.StopTimer()
+				before := heap()
+				b.StartTimer()
+				keys := new(Keys)
+				log := NewArrivalLog(ArrivalConfig{Log: rows, Graph: events, Keys: keys})
+				s, err := New(Config{Log: log, Outbox: &fakeOutbox{}, Keys: keys})
+				if err != nil {
+					b.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(b.Context())
+				done := make(chan struct{}, 2)
+				for _, run := range []func(context.Context) error{log.Run, s.Run} {
+					go func() {
+						_ = run(ctx)
+						done <- struct{}{}
+					}()
+				}
+				caught := make(chan bool)
+				for ok := false; !ok; {
+					if !s.post(evAnswer{&request{s: s, c: newClient(nil, false, 1)}, func() { go func(ok bool) { caught <- ok }(s.caughtUp) }}) {
+						b.Fatal("ended")
+					}
+					ok = <-caught
+				}
+				_, tag, _ := s.past("#dev")
+				marks, err := (pager{log, tag, 0}).page(arrival.Span{Newest: true, Limit: 100})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if page, err := s.fetch(ctx, s.ring, marks); len(page) != 100 || err != nil {
+					b.Fatal(len(page), err)
+				}
+				b.StopTimer()
+				b.ReportMetric(heap()-before, "heap-MiB")
+				b.StartTimer()
+				cancel()
+				<-done
+				<-done
+			}
+		})
+	}
+}

@@ -320,6 +320,36 @@ func TestArchive(t *testing.T) {
 	}
 }
 
+// TestIntakeGoesOn: what the graph of an archive took in and the order of arrival did not, is entered whenever the
+// node starts again, however old it is then; what was looked at with the same keys is not opened again.
+func TestIntakeGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		graph, custody := graphOf(t, true), kv.OpenMemory()
+		defer graph.Close()
+		hear(t, graph, "#dev", "rob", "one")
+		n := startNode(t, graph, custody, Settings{}, nil)
+		time.Sleep(time.Second)
+		n.end()
+		hear(t, graph, "#dev", "rob", "two")
+		time.Sleep(48 * time.Hour)
+		n = startNode(t, graph, custody, Settings{}, nil)
+		time.Sleep(time.Second)
+		a := n.register("a", chCaps...)
+		a.got()
+		if got := batched(t, a.do("CHATHISTORY LATEST #dev * 5")); got != "one two" {
+			t.Error(got)
+		}
+		n.end()
+		in := intake{ring: noKeys, seen: 1}
+		for seq, want := range map[eventgraph.Seq]bool{1: false, 2: true} {
+			ev := eventgraph.Event{Content: (&privmsg.Message{Channel: "#dev", Nick: "n", Text: "x"}).AppendTo(nil)}
+			if _, ok := in.look(&eventgraph.Arrival{Seq: seq, Time: time.Now().Add(-time.Hour), Event: ev}, time.Now()); ok != want {
+				t.Errorf("%d: %t", seq, ok)
+			}
+		}
+	})
+}
+
 // TestUnheardOf: a public channel that is not in memory is found in history, joined or not; one that nobody
 // ever spoke in is none.
 func TestUnheardOf(t *testing.T) {
