@@ -49,6 +49,8 @@ const scriptTimeout = 30 * time.Second
 //	irc NAME gone                waits for the end of the connection
 //	irc NAME quit
 //	nowhere TEXT DIR             whether no file below DIR holds TEXT
+//	socks serve PORT             a SOCKS5 proxy
+//	socks saw HOST:PORT          whether it was asked for a connection there
 //	conforms JSON EXAMPLE        whether a JSON file has all that an example has, kind by kind
 func TestScript(t *testing.T) {
 	if testing.Short() {
@@ -60,7 +62,12 @@ func TestScript(t *testing.T) {
 			env.Vars = append(env.Vars, "HOME="+env.WorkDir, "XDG_CONFIG_HOME=", "XDG_DATA_HOME=")
 			clients := map[string]*ircClient{}
 			env.Values["irc"] = clients
+			proxies := map[string]*socksProxy{}
+			env.Values["socks"] = proxies
 			env.Defer(func() {
+				for _, p := range proxies {
+					_ = p.l.Close()
+				}
 				for _, c := range clients {
 					c.close()
 				}
@@ -69,7 +76,7 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"ports": scriptPorts, "eventually": scriptEventually, "irc": scriptIRC, "conforms": scriptConforms,
-			"expand": scriptExpand, "signal": scriptSignal, "nowhere": scriptNowhere, "setenv": scriptSetenv,
+			"expand": scriptExpand, "signal": scriptSignal, "nowhere": scriptNowhere, "setenv": scriptSetenv, "socks": scriptSocks,
 		},
 		RequireExplicitExec: true,
 	})
