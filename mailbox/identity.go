@@ -30,6 +30,10 @@ func Protocols() []string { return []string{ProtocolHearsay, ProtocolBase} }
 // ErrIdentity: the other end did not prove the key that it had to.
 var ErrIdentity = errors.New("mailbox: the other end has another key")
 
+// ErrVersion: the other end negotiated no version of the protocol. TLS lets it, QUIC
+// does not; what it would speak is not known (MB-40).
+var ErrVersion = errors.New("mailbox: no version was negotiated")
+
 // certificate is a self-signed certificate over key. Nobody looks at anything in it
 // but the key.
 func certificate(key ed25519.PrivateKey) (tls.Certificate, error) {
@@ -57,6 +61,9 @@ func ServerTLS(key ed25519.PrivateKey) (*tls.Config, error) {
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}, NextProtos: Protocols(),
 		ClientAuth: tls.RequireAnyClientCert, SessionTicketsDisabled: true,
 		VerifyConnection: func(s tls.ConnectionState) error {
+			if s.NegotiatedProtocol == "" {
+				return ErrVersion
+			}
 			_, err := PeerKey(s)
 			return err
 		},
@@ -79,6 +86,9 @@ func ClientTLS(key ed25519.PrivateKey, relay ed25519.PublicKey) (*tls.Config, er
 			}
 			if !got.Equal(relay) {
 				return ErrIdentity
+			}
+			if s.NegotiatedProtocol == "" {
+				return ErrVersion
 			}
 			return nil
 		},

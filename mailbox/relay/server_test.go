@@ -187,6 +187,41 @@ func TestNegotiation(t *testing.T) {
 	}
 }
 
+// TestNoVersionOverTLS (MB-40): TLS, unlike QUIC, lets a client negotiate nothing; it is not served.
+func TestNoVersionOverTLS(t *testing.T) {
+	s := serve(t)
+	_, key, _ := ed25519.GenerateKey(nil)
+	for protocols, want := range map[string]bool{mailbox.ProtocolBase: true, "": false, mailbox.ProtocolV1: false} {
+		conf, err := mailbox.ClientTLS(key, s.key.Public().(ed25519.PublicKey))
+		if err != nil {
+			t.Fatal(err)
+		}
+		conf.NextProtos, conf.VerifyConnection = nil, nil
+		if protocols != "" {
+			conf.NextProtos = []string{protocols}
+		}
+		answer := func() ([]byte, error) {
+			c, err := tls.Dial("tcp", s.tls, conf)
+			if err != nil {
+				return nil, err
+			}
+			defer c.Close()
+			b, err := (&mailbox.Request{Lease: &mailbox.Lease{Tokens: []mailbox.Token{{1}}}}).Encode()
+			if err != nil {
+				return nil, err
+			}
+			if _, err := c.Write(b); err != nil {
+				return nil, err
+			}
+			_ = c.CloseWrite()
+			return io.ReadAll(c)
+		}
+		if b, err := answer(); (err == nil && len(b) > 0) != want {
+			t.Errorf("%q: %x, %v", protocols, b, err)
+		}
+	}
+}
+
 // TestHostileClients (MB-20, MB-21): oversized, malformed, silent and too many; an
 // honest client is served meanwhile.
 func TestHostileClients(t *testing.T) {
