@@ -228,10 +228,12 @@ func (s *Server) answerHistory(rq *request, q *query, last arrival.Seq) {
 		return
 	}
 	ring := s.ring
+	// Of a channel that the client has nothing to do with, "nothing" is no answer: it may not exist.
+	foreign := cv.isChannel() && !cv.configured && !rq.c.joined[cv]
 	rq.job = func(ctx context.Context) event {
 		marks, err := (pager{s.cfg.Log, tag, last}).pick(q)
 		empty := false
-		if err == nil && len(marks) == 0 && cv.members == nil {
+		if err == nil && len(marks) == 0 && foreign {
 			_, some, newestErr := s.cfg.Log.Newest(tag, last)
 			empty, err = !some, newestErr
 		}

@@ -93,6 +93,15 @@ func TestConformanceChathistory(t *testing.T) {
 		refused("an unknown msgid", "CHATHISTORY BEFORE #dev msgid=00 5", "MESSAGE_ERROR BEFORE #dev 00"),
 		refused("targets by msgid", "CHATHISTORY TARGETS msgid=00 msgid=01 5", "INVALID_PARAMS TARGETS msgid=00"),
 
+		{"IRCv3 chathistory", "a channel where nothing was said is a target for who is in it, and for nobody else", nil, func(h *harness) {
+			a, b := h.join("a", "#quiet", chCaps...), h.register("b", chCaps...)
+			if lines := a.do("CHATHISTORY LATEST #quiet * 5"); len(lines) != 2 || count(lines, " BATCH ") != 2 {
+				h.t.Errorf("%q", lines)
+			}
+			wantPart(h.t, b.do("CHATHISTORY LATEST #quiet * 5"), " FAIL CHATHISTORY INVALID_TARGET LATEST #quiet :")
+			h.graph.say("#quiet", "net", "x")
+			wantPart(h.t, b.do("CHATHISTORY LATEST #quiet * 5"), " PRIVMSG #quiet :x") // who is not in it may look
+		}},
 		{"IRCv3 chathistory", "batch of the type chathistory; time and msgid as live", nil, func(h *harness) {
 			a := h.join("a", "#dev", chCaps...)
 			a.got()
