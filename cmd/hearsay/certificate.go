@@ -15,6 +15,8 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -67,4 +69,13 @@ func writeCertificate(certFile, keyFile string) (fingerprint string, err error) 
 	}
 	sum := sha256.Sum256(der)
 	return hex.EncodeToString(sum[:]), nil
+}
+
+// colons writes a fingerprint as irssi and openssl do.
+func colons(fingerprint string) string {
+	var pairs []string
+	for pair := range slices.Chunk([]byte(strings.ToUpper(fingerprint)), 2) {
+		pairs = append(pairs, string(pair))
+	}
+	return strings.Join(pairs, ":")
 }

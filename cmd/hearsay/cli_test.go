@@ -221,6 +221,9 @@ func TestConfigInitTLS(t *testing.T) {
 	if !strings.Contains(out, "fingerprint (SHA-256): "+hex.EncodeToString(sum[:])+"\n") {
 		t.Error("no fingerprint in", out)
 	}
+	if !strings.Contains(out, fmt.Sprintf("the same for irssi: %02X:%02X:", sum[0], sum[1])) {
+		t.Error("no fingerprint for irssi in", out)
+	}
 	if err := pair.Leaf.VerifyHostname("127.0.0.1"); err != nil {
 		t.Error(err)
 	}

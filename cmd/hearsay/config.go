@@ -101,7 +101,7 @@ func initConfig(cmd *cobra.Command, file string, withTLS bool) error {
 		if err != nil {
 			return err
 		}
-		printf(out, "wrote %s and %s\nfingerprint (SHA-256): %s\n", cert, key, fingerprint)
+		printf(out, "wrote %s and %s\nfingerprint (SHA-256): %s\nthe same for irssi: %s\n", cert, key, fingerprint, colons(fingerprint))
 		lines := tlsLines(cert, key)
 		if exists {
 			printf(out, "%s exists already and is left as it is; it needs:\n%s", file, lines)
