@@ -73,6 +73,9 @@ func askClientKeys(ctx context.Context, w where) (all []clientKeys, err error) {
 		defer cancel()
 		return untold(c.Call(ctx, "hearsay.mailbox_client_keys", nil, &all))
 	})
+	if re := (*rpc.Error)(nil); errors.As(err, &re) && re.Code == rpc.CodeMethodNotFound {
+		return nil, errors.New("a relay by itself runs there, which asks no other relay; name the configuration of a node")
+	}
 	if !errors.Is(err, rpc.ErrNotRunning) {
 		return all, err
 	}
