@@ -280,9 +280,31 @@ func cmdMode(s *Server, rq *request) error {
 		}
 		rq.reply(rplEndOfBanList, cv.name, "End of channel ban list")
 	default:
+		if slices.Contains([]string{"+o", "-o", "+v", "-v"}, change) && rq.param(2) != "" {
+			if err := s.absent(cv, rq.param(2)); err != nil {
+				return err
+			}
+		}
 		return numeric(errChanOPrivsNeeded, cv.name, "There are no channel operators and no channel modes here")
 	}
 	return nil
+}
+
+// absent refuses a nick that is not in a channel: a mistyped one is told before what cannot be
+// done to anybody.
+func (s *Server) absent(cv *conversation, nick string) error {
+	folded := privmsg.Fold(nick)
+	if slices.ContainsFunc(s.present(cv), func(p present) bool { return privmsg.Fold(p.nick) == folded }) {
+		return nil
+	}
+	name, known := s.online(folded)
+	if !known {
+		if _, known = s.lastSpoke(folded); !known {
+			return numeric(errNoSuchNick, token(nick), "No such nick/channel")
+		}
+		name = token(nick)
+	}
+	return numeric(errUserNotInChannel, name, cv.name, "They aren't on that channel")
 }
 
 // modes are a client's own, as 221 has them.

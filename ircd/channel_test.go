@@ -235,7 +235,7 @@ func TestQueries(t *testing.T) {
 		wantPart(t, a.do("LINKS"), " 364 ", " 365 ")
 		wantPart(t, a.do("OPER a b"), " 491 ")
 		wantPart(t, a.do("INVITE Bob #dev"), " 482 alice #Dev ")
-		wantPart(t, a.do("KICK #dev x"), " 482 alice #Dev ")
+		wantPart(t, a.do("KICK #dev alice"), " 482 alice #Dev ")
 		want(t, a.do("PING :to ken"), ":irc.hearsay PONG irc.hearsay :to ken")
 		want(t, a.do("PING"), ":irc.hearsay 409 alice :No origin specified")
 		want(t, a.do("NOSUCH a b"), ":irc.hearsay 421 alice NOSUCH :Unknown command")

@@ -204,6 +204,22 @@ func TestConformanceMode(t *testing.T) {
 			want(h.t, c[1].got())
 			want(h.t, c[0].do("MODE #nowhere +o a"), ":irc.hearsay 403 a #nowhere :No such channel")
 		}},
+		{"Modern MODE", "a nick that is not there is told first", nil, func(h *harness) {
+			a := h.inRoom("a")[0]
+			h.register("Out")
+			h.graph.say("#else", "Net", "x")
+			h.graph.say("#chan", "rob", "x")
+			a.got()
+			for _, cmd := range []string{"MODE #chan +o ", "MODE #chan -v ", "KICK #chan "} {
+				want(h.t, a.do(cmd+"nobody"), ":irc.hearsay 401 a nobody :No such nick/channel")
+				want(h.t, a.do(cmd+"out"), ":irc.hearsay 441 a Out #chan :They aren't on that channel")
+				want(h.t, a.do(cmd+"Net"), ":irc.hearsay 441 a Net #chan :They aren't on that channel")
+				wantPart(h.t, a.do(cmd+"A"), ":irc.hearsay 482 a #chan :")
+				wantPart(h.t, a.do(cmd+"rob"), ":irc.hearsay 482 a #chan :")
+			}
+			want(h.t, a.do("MODE #nowhere +o nobody"), ":irc.hearsay 403 a #nowhere :No such channel")
+			want(h.t, a.do("KICK #nowhere nobody"), ":irc.hearsay 403 a #nowhere :No such channel")
+		}},
 		{"Modern MODE", "a client's own", nil, func(h *harness) {
 			a := h.register("a")
 			h.register("b")

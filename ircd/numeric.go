@@ -97,6 +97,7 @@ const (
 	errNoNicknameGiven  = "431"
 	errErroneusNickname = "432"
 	errNicknameInUse    = "433"
+	errUserNotInChannel = "441"
 	errNotOnChannel     = "442"
 	errUserOnChannel    = "443"
 	errSummonDisabled   = "445"

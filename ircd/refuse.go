@@ -40,6 +40,9 @@ func cmdKick(s *Server, rq *request) error {
 	case !rq.c.joined[cv]:
 		return numeric(errNotOnChannel, cv.name, "You're not on that channel")
 	}
+	if err := s.absent(cv, rq.param(1)); err != nil {
+		return err
+	}
 	return numeric(errChanOPrivsNeeded, cv.name, "Nobody can be kicked: there are no channel operators")
 }
 
