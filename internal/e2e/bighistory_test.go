@@ -38,7 +38,8 @@ func TestBigHistory(t *testing.T) {
 	var reader *ircClient
 	connect := func() {
 		reader = dialIRC(t, d, "reader")
-		reader.send(t, "CAP REQ :batch draft/chathistory message-tags server-time")
+		reader.send(t, "CAP REQ :batch draft/chathistory message-tags server-time", "JOIN #big") // so that it is known
+		reader.wait(t, " 366 reader #big ")
 	}
 	connect()
 	msgid := regexp.MustCompile(`^@(?:[^ ]*;)?msgid=(\w+)[; ][^ ]* ?:n\d+!\S+ PRIVMSG #big :text (\d+)$`)
