@@ -543,8 +543,11 @@ func TestMailboxCrashTable(t *testing.T) {
 	address := strings.TrimSuffix(peer.node.ListenAddrs()[0].String(), "/")
 
 	plain := newCourse(t, crashCase{}, address)
-	plain.run()
-	if plain.judge(); t.Failed() {
+	func() {
+		defer plain.judge()
+		plain.run()
+	}()
+	if t.Failed() {
 		return
 	}
 	cases := plain.points()
