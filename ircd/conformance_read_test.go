@@ -153,6 +153,7 @@ func TestCursorOfWhatWasSaidAhead(t *testing.T) {
 		a, _ := h.on("phone")
 		b, _ := h.on("desk")
 		h.graph.say("#dev", "rob", "one")
+		want(t, texts(b.got(), "PRIVMSG"), "one")
 		b.do("PRIVMSG #dev :ahead")
 		h.graph.say("#dev", "rob", "two") // has a place before that of "ahead"
 		a.proves()
@@ -183,6 +184,7 @@ func TestCursorBeforeWhatCameFirst(t *testing.T) {
 		a, _ := h.on("phone")
 		b, _ := h.on("desk")
 		h.graph.say("#dev", "rob", "one")
+		want(t, texts(b.got(), "PRIVMSG"), "one")
 		b.do("PRIVMSG #dev :ahead")
 		a.proves()
 		a.do("QUIT")
@@ -194,6 +196,29 @@ func TestCursorBeforeWhatCameFirst(t *testing.T) {
 		}
 		_, lines := h.on("phone")
 		want(t, texts(lines, "PRIVMSG"), "two")
+	})
+}
+
+// TestCursorWithOwnWordsAfterIt: the place of an own message that was read becomes known before that of the next
+// one, which was not.
+func TestCursorWithOwnWordsAfterIt(t *testing.T) {
+	reads := readstate.OpenMemory(nil)
+	serve(t, func(c *Config, _ *fakeGraph) { c.ReadState = reads }, func(h *harness) {
+		a, _ := h.on("phone")
+		b, _ := h.on("desk")
+		h.graph.say("#dev", "rob", "one")
+		want(t, texts(b.got(), "PRIVMSG"), "one")
+		b.do("PRIVMSG #dev :ahead")
+		a.proves()
+		a.do("QUIT")
+		b.do("PRIVMSG #dev :further")
+		h.outbox.materialise(h.t)
+		synctest.Wait()
+		if got := reads.Cursors("me@phone")[h.server.readKey("#dev")]; got != 2 {
+			t.Errorf("the cursor is at %d", got)
+		}
+		_, lines := h.on("phone")
+		want(t, texts(lines, "PRIVMSG"), "further")
 	})
 }
 

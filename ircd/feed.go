@@ -113,7 +113,6 @@ func (f *feed) open(a *Arrival) (incoming, bool) {
 	if m := a.Message; m != nil {
 		in.kind, in.name, in.nick, in.lines = m.to.Kind, m.to.Name, m.nick, textLines(m.text)
 		in.mine = in.kind == privmsg.Contact
-		in.notice = m.notice
 		return in, true
 	}
 	m, err := privmsg.Decode(a.Content)
