@@ -21,9 +21,8 @@
 // it is in; delivery (deliver.go) and history (history.go) both move that cursor, so
 // nothing is shown twice, or out of the order in which it arrived.
 //
-// Beside its log, a conversation has an index of all its messages (index.go): where they
-// are in the Log, and their times. CHATHISTORY (chathistory.go) selects from it, and
-// reads texts from the Log. How far each device has read (cursor.go), and the read
+// CHATHISTORY (chathistory.go, pager.go) and HISTORY (replay.go) ask the Log for what is older: it
+// knows to which conversation each message belongs by a tag (place.go), and finds the texts. How far each device has read (cursor.go), and the read
 // markers (readmarker.go), are kept in Config.ReadState.
 //
 // What clients of this daemon tell each other (presence.go, monitor.go, invitations in

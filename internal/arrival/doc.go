@@ -9,12 +9,15 @@
 // from the graph's own arrivals ([Log.Ingest], which keeps the graph's cursor in the
 // same transaction); mailbox messages in the one that stages them.
 //
-// The log knows ids, hashes and times. It holds no text and reads none.
+// The log knows ids, hashes, times, and of each message a [Tag] that whoever can read it gave it:
+// history pages through a conversation by it ([Log.Page]). It holds no text and reads none.
 //
 // Invariants:
 //
 //   - sequence numbers grow, start at 1 and are never reused; a removed row leaves a gap;
 //   - an event id, a logical id and a mailbox message id have at most one row each;
+//   - a row with a tag is in both orders of its conversation, by place and by time, for as long
+//     as it is there, and nothing else is;
 //   - every generation of an own message leads to its one row, which keeps the logical
 //     id and the time of acceptance.
 //
