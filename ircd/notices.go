@@ -6,8 +6,12 @@ import (
 	"hearsay/outbound"
 )
 
-// maxNotices bounds the notices that wait for the next tick.
-const maxNotices = 16
+// maxNotices bounds the notices that wait for the next tick, maxReloaded the lines about
+// reloads.
+const (
+	maxNotices  = 16
+	maxReloaded = 64
+)
 
 // Notify tells all registered clients of a blocked queue, or that it moves again
 // (DS-76), within a second. It does not block; when to tell is outbound's to decide.
@@ -20,12 +24,28 @@ func (s *Server) Notify(n outbound.Notice) {
 	s.notices = append(s.notices, n)
 }
 
-// tellNotices tells what Notify was given since the last tick.
+// Reloaded tells all registered clients how a reload ended that none of them has asked
+// for, within a second. It does not block.
+func (s *Server) Reloaded(sum Summary, err error) {
+	s.noticesMu.Lock()
+	defer s.noticesMu.Unlock()
+	for _, l := range rehashLines(sum, err) {
+		s.reloads = append(s.reloads, wrap(clean(l), maxReply)...)
+	}
+	if n := len(s.reloads) - maxReloaded; n > 0 {
+		s.reloads = append(s.reloads[:maxReloaded:maxReloaded], fmt.Sprintf("REHASH: … and %d more", n))
+	}
+}
+
+// tellNotices tells what Notify and Reloaded were given since the last tick.
 func (s *Server) tellNotices() {
 	s.noticesMu.Lock()
-	notices := s.notices
-	s.notices = nil
+	notices, reloads := s.notices, s.reloads
+	s.notices, s.reloads = nil, nil
 	s.noticesMu.Unlock()
+	for _, text := range reloads {
+		s.tellAll("REHASH", text)
+	}
 	for _, n := range notices {
 		code := "QUEUE_BLOCKED"
 		if n.Cleared {

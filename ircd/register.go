@@ -157,6 +157,7 @@ func (s *Server) admit(rq *request) {
 // welcome makes c a user.
 func (s *Server) welcome(rq *request) {
 	c, name := rq.c, s.cfg.ServerName
+	s.watchTroubles() // those that the greeting tells are not told again
 	c.registered = true
 	c.signon = s.cfg.Now()
 	c.spoke = time.Now()

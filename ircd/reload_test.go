@@ -237,6 +237,28 @@ func TestRehash(t *testing.T) {
 	})
 }
 
+// TestReloaded: a reload that a signal asked for is told to everybody, whatever its lines hold, within bounds.
+func TestReloaded(t *testing.T) {
+	serve(t, nil, func(h *harness) {
+		a, std, d := h.register("alice"), h.register("std", "standard-replies"), h.dial()
+		h.server.Reloaded(Summary{Changed: []string{"contact bob is new"}, NeedsRestart: []string{"[net]"}}, nil)
+		h.server.Reloaded(Summary{}, errors.New("line 3: no\r\nQUIT"))
+		time.Sleep(tick)
+		want(t, a.got(), ":irc.hearsay NOTICE alice :REHASH: contact bob is new", ":irc.hearsay NOTICE alice :REHASH: needs a restart: [net]",
+			":irc.hearsay NOTICE alice :REHASH failed, nothing was changed: line 3: no", ":irc.hearsay NOTICE alice :REHASH failed, nothing was changed: QUIT")
+		wantPart(t, std.got(), ":irc.hearsay NOTE * REHASH :REHASH: contact bob is new")
+		want(t, d.got()) // not registered: nothing (T6)
+		h.server.Reloaded(Summary{Changed: []string{strings.Repeat("x", 3000)}}, nil)
+		for range 3 * maxReloaded {
+			h.server.Reloaded(Summary{}, nil)
+		}
+		time.Sleep(tick)
+		if n := len(a.got()); n != maxReloaded+1 {
+			t.Errorf("%d lines", n)
+		}
+	})
+}
+
 func TestReloadAutojoinAndMOTD(t *testing.T) {
 	serve(t, nil, func(h *harness) {
 		a := h.register("alice")

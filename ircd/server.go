@@ -37,6 +37,7 @@ type Server struct {
 
 	noticesMu sync.Mutex
 	notices   []outbound.Notice // guarded by noticesMu; to be told at the next tick
+	reloads   []string          // the same
 
 	state // owned by the loop
 }

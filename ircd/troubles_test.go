@@ -47,7 +47,12 @@ func TestTroublesAreTold(t *testing.T) {
 		time.Sleep(2 * tick)
 		want(t, c.got())
 		n.have("the clock is off")
+		next := h.dial()
+		next.send("NICK d", "USER d 0 * :d") // before anybody has looked
 		time.Sleep(2 * tick)
+		if lines := next.got(); count(lines, "the clock is off") != 1 {
+			t.Errorf("%q", lines)
+		}
 		want(t, c.got(), ":irc.hearsay NOTICE a :the clock is off")
 	})
 }

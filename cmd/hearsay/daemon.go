@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -317,7 +318,9 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	stopQueue := stage(
 		d.worker.Run, d.arrivals.Run, d.watchLoss, d.custody.mail.run,
 		func(ctx context.Context) error { return d.network.wake(ctx, d.worker) },
-		func(ctx context.Context) error { return d.custody.prune(ctx, func() eventgraph.Slot { return d.graph.Slots()[0] }) },
+		func(ctx context.Context) error {
+			return d.custody.prune(ctx, func() eventgraph.Slot { return d.graph.Slots()[0] })
+		},
 	)
 	stopNetwork := stage(d.gossip.Run, d.node.Run)
 	d.log.Info("running", "version", release)
@@ -359,7 +362,7 @@ func (d *daemon) reload(ctx context.Context) (ircd.Summary, error) {
 	}
 	changed = append(changed, stuck...)
 	sum := ircd.Summary{Changed: changed, NeedsRestart: changedSections(d.cfg, cfg)}
-	d.log.Info("configuration reloaded", "changes", len(sum.Changed), "need_restart", len(sum.NeedsRestart))
+	d.log.Info("configuration reloaded", "changes", len(sum.Changed), "need_restart", strings.Join(sum.NeedsRestart, "; "))
 	return sum, nil
 }
 

@@ -87,10 +87,12 @@ func reloadOn(ctx context.Context, hup <-chan os.Signal, d *daemon, log *slog.Lo
 		case <-ctx.Done():
 			return
 		case <-hup:
-			if _, err := d.reload(ctx); err != nil {
+			sum, err := d.reload(ctx)
+			if err != nil {
 				// The text of a configuration's error may name a channel or a peer.
 				log.Error("the configuration was not reloaded; hearsay config check shows why")
 			}
+			d.irc.Reloaded(sum, err)
 		}
 	}
 }
