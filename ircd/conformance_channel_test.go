@@ -234,6 +234,8 @@ func TestConformanceMode(t *testing.T) {
 		{"RFC2812 3.2.8", "KICK is refused, and nobody is told", nil, func(h *harness) {
 			c := h.inRoom("a", "b")
 			want(h.t, c[0].do("KICK #chan b :bye"), ":irc.hearsay 482 a #chan :Nobody can be kicked: there are no channel operators")
+			want(h.t, c[0].do("KICK #chan b,a"), ":irc.hearsay 482 a #chan :Nobody can be kicked: there are no channel operators")
+			want(h.t, c[0].do("KICK #chan b,x,y"), ":irc.hearsay 401 a x :No such nick/channel")
 			want(h.t, c[1].got())
 		}},
 	})

@@ -40,8 +40,10 @@ func cmdKick(s *Server, rq *request) error {
 	case !rq.c.joined[cv]:
 		return numeric(errNotOnChannel, cv.name, "You're not on that channel")
 	}
-	if err := s.absent(cv, rq.param(1)); err != nil {
-		return err
+	for _, nick := range splitList(rq.param(1)) {
+		if err := s.absent(cv, nick); err != nil {
+			return err
+		}
 	}
 	return numeric(errChanOPrivsNeeded, cv.name, "Nobody can be kicked: there are no channel operators")
 }
