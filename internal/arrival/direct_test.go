@@ -171,6 +171,9 @@ func TestOneRow(t *testing.T) {
 	}
 	n := 0
 	for order := range orders(sortedNames(steps)) {
+		if n++; testing.Short() && n%13 > 0 {
+			continue
+		}
 		r := newRig(t)
 		r.SetCorrespondence(pals{wrote: map[ID]byte{{7}: 'a'}})
 		for _, name := range order {
@@ -187,7 +190,6 @@ func TestOneRow(t *testing.T) {
 			t.Fatalf("%v: another author's message is taken for it", order)
 		}
 		r.check()
-		n++
 	}
 	if n != 5040 {
 		t.Errorf("%d orders", n)
