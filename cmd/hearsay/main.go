@@ -86,6 +86,7 @@ func newRoot() *cobra.Command {
 			Use: "keygen", Short: "make keys for contacts and channels",
 			Example: "  hearsay keygen contact",
 		}, newKeygenContact(), newKeygenChannel(), newKeygenPubkey(), newKeygenCustody()),
+		newContact(), newChannel(),
 		newPassword(), newStatus(),
 		group(&cobra.Command{
 			Use: "queue", Short: "what waits to be sent: list, cancel, release, purge",

@@ -31,6 +31,7 @@ func (d *daemon) methods() map[string]rpc.Method {
 	all["hearsay.status"] = rpc.Method{Call: func(context.Context, json.RawMessage) (any, error) { return d.status(), nil }}
 	all["hearsay.dag"] = rpc.Method{Call: d.dag}
 	all["hearsay.backup"] = rpc.Method{Call: d.backup}
+	all["hearsay.edit"] = rpc.Method{Call: d.edit}
 	d.queueMethods(all)
 	d.mailMethods(all)
 	return all
