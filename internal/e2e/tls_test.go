@@ -98,7 +98,7 @@ func TestTLSClients(t *testing.T) {
 			t.Errorf("nothing of %s was written down", name)
 		}
 		for l := range strings.Lines(wire) {
-			if f := strings.Fields(strings.TrimPrefix(l, ">> ")); len(f) > 1 && f[1] >= "400" && f[1] < "600" && !strings.Contains("401 404 422", f[1]) {
+			if isError(strings.TrimPrefix(l, ">> "), "401", "404", "422") {
 				t.Errorf("%s got %s", name, l)
 			}
 		}

@@ -141,7 +141,7 @@ func (w *weechat) fifo(t *testing.T, line string) {
 func (w *weechat) text(_ *testing.T, window string) (all string) {
 	_ = filepath.WalkDir(w.dir, func(p string, _ fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(p, "."+window+".weechatlog") {
-			b, _ := os.ReadFile(p) //nolint:errcheck // files come and go
+			b, _ := os.ReadFile(p) // files come and go
 			all += string(b)
 		}
 		return nil
