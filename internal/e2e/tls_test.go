@@ -72,6 +72,7 @@ func TestTLSClients(t *testing.T) {
 	}
 	cat.say(t, "bob", "likewise")
 	rob.waits(t, "PRIVMSG rob :likewise")
+	shows(t, iri, "bob", `iris\b.*likewise`) // it knows znc.in/self-message, as what I said elsewhere
 	n.waitStatus(t, func(s status) bool { return s.Outbound.Depth == 0 })
 
 	// Without peers the queue fills, and what does not fit is refused, in its window.
