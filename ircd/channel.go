@@ -280,7 +280,7 @@ func cmdMode(s *Server, rq *request) error {
 		}
 		rq.reply(rplEndOfBanList, cv.name, "End of channel ban list")
 	default:
-		if slices.Contains([]string{"+o", "-o", "+v", "-v"}, change) && rq.param(2) != "" {
+		if slices.Contains([]string{"+o", "-o", "+v", "-v"}, change) && rq.param(2) != "" && c.joined[cv] {
 			if err := s.absent(cv, rq.param(2)); err != nil {
 				return err
 			}

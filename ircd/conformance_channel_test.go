@@ -202,6 +202,7 @@ func TestConformanceMode(t *testing.T) {
 				wantPart(h.t, out.do("MODE #chan "+change), ":irc.hearsay 482 out #chan :")
 			}
 			want(h.t, c[1].got())
+			wantPart(h.t, out.do("MODE #chan +o nobody"), ":irc.hearsay 482 out #chan :") // who is not in it learns no more
 			want(h.t, c[0].do("MODE #nowhere +o a"), ":irc.hearsay 403 a #nowhere :No such channel")
 		}},
 		{"Modern MODE", "a nick that is not there is told first", nil, func(h *harness) {
