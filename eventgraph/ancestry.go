@@ -1,10 +1,6 @@
 package eventgraph
 
-import (
-	"time"
-
-	"hearsay/internal/kv"
-)
+import "hearsay/internal/kv"
 
 // HasBody tells whether the event is stored in that slot; a slot's genesis always is.
 func (g *Graph) HasBody(slot Slot, id ID) bool { return g.known(slot, &id).body }
@@ -78,11 +74,11 @@ func (g *Graph) Find(id ID) (Event, Slot, error) {
 // FindAll is Find for many ids at once: those that are found, in the order of ids, as
 // many as have maxBytes together, and one at least. What cannot be read is left out.
 func (g *Graph) FindAll(ids []ID, maxBytes int) (list []Event) {
-	states, now := g.retained(), time.Now()
+	states := g.retained()
 	size := 0
 	_ = g.store.View(func(r kv.Reader) error {
 		for i := range ids {
-			e, ok := g.findIn(r, states, &ids[i], now)
+			e, ok := g.findIn(r, states, &ids[i])
 			if !ok {
 				continue
 			}
@@ -96,20 +92,13 @@ func (g *Graph) FindAll(ids []ID, maxBytes int) (list []Event) {
 	return list
 }
 
-func (g *Graph) findIn(r kv.Reader, states []*slotState, id *ID, now time.Time) (Event, bool) {
+func (g *Graph) findIn(r kv.Reader, states []*slotState, id *ID) (Event, bool) {
 	for _, st := range states {
 		if *id == st.genesisID {
 			return g.cfg.GenesisOf(st.slot), true
 		}
 		if !g.knownIn(st, id).body {
 			continue
-		}
-		if raw := g.recent.take(st.slot, id, now); raw != nil {
-			if rec, err := decodeRecord(raw); err == nil {
-				if e, _, ok, err := readContent(r, st.slot, id, rec); err == nil && ok {
-					return e, true
-				}
-			}
 		}
 		if e, _, ok, err := readEvent(r, st.slot, id); err == nil && ok {
 			return e, true

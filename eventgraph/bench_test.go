@@ -133,12 +133,12 @@ func BenchmarkLargeSlot(b *testing.B) {
 	var middle Tips
 	for n, page := 0, Tips(nil); n < benchEvents/2; n += MaxHeaders {
 		hs, err := g.HeadersBeyond(s, page, MaxHeaders)
-		if err != nil || len(hs) == 0 {
+		if err != nil || hs.Len() == 0 {
 			b.Fatal(err)
 		}
 		page = Tips{}
-		for i := range hs[len(hs)-20:] {
-			h := &hs[len(hs)-20+i]
+		for i := hs.Len() - 20; i < hs.Len(); i++ {
+			h := hs.Header(i)
 			page[h.Layer] = append(page[h.Layer], h.ID())
 		}
 		middle = page
@@ -152,8 +152,8 @@ func BenchmarkLargeSlot(b *testing.B) {
 	})
 	b.Run("headers/middle", func(b *testing.B) {
 		for b.Loop() {
-			if hs, err := g.HeadersBeyond(s, middle, MaxHeaders); err != nil || len(hs) != MaxHeaders {
-				b.Fatal(len(hs), err)
+			if hs, err := g.HeadersBeyond(s, middle, MaxHeaders); err != nil || hs.Len() != MaxHeaders {
+				b.Fatal(hs.Len(), err)
 			}
 		}
 	})

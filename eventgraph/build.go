@@ -16,13 +16,14 @@ type indexBuilder struct {
 
 const parentBlock = 1 << 12
 
-func newIndexBuilder(genesis ID, timestamp uint64, room int) *indexBuilder {
-	return &indexBuilder{x: newIndex(genesis, timestamp, room)}
+func newIndexBuilder(id ID, genesis *Header, room int) *indexBuilder {
+	return &indexBuilder{x: newIndex(id, genesis, room)}
 }
 
 // push adds an event.
 func (b *indexBuilder) push(id ID, h *Header, body bool) {
-	e := indexEntry{timestamp: h.Timestamp, layer: h.Layer, body: body}
+	e := newEntry(h)
+	e.body = body
 	for _, p := range h.Parents {
 		if p.IsNull() {
 			continue

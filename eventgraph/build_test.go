@@ -19,7 +19,7 @@ func TestIndexBuilder(t *testing.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 9))
 		events := dag(r, p, s, 1+r.IntN(60))
 		bodies := 1 + r.IntN(len(events)) // in topological order: the rest is header only
-		grown := newIndex(genesis.ID(), uint64(s), 0)
+		grown := newIndex(genesis.ID(), &genesis.Header, 0)
 		for i := range events {
 			if !grown.add(events[i].ID(), &events[i].Header, i < bodies) {
 				rt.Fatal("does not fit")
@@ -27,7 +27,7 @@ func TestIndexBuilder(t *testing.T) {
 		}
 		mixed := r.Perm(len(events))
 		build := func(without int, bare int) (*index, error) {
-			b := newIndexBuilder(genesis.ID(), uint64(s), 0)
+			b := newIndexBuilder(genesis.ID(), &genesis.Header, 0)
 			for _, i := range mixed {
 				if i != without {
 					b.push(events[i].ID(), &events[i].Header, i < bodies && i != bare)
@@ -57,6 +57,10 @@ func TestIndexBuilder(t *testing.T) {
 			a, b := x.entries[n], grown.entries[g]
 			if at, found := x.find(&id); !ok || !found || int(at) != n || a.layer != b.layer || a.timestamp != b.timestamp || a.body != b.body {
 				rt.Fatalf("entry %d: %+v, grown %+v", n, a, b)
+			}
+			one := HeaderList{x.ids, x.entries, []uint32{uint32(n)}}
+			if h := one.Header(0); h.ID() != id || one.ID(0) != id {
+				rt.Fatalf("entry %d: its header has another id", n)
 			}
 			for k := range a.parents {
 				if (a.parents[k] == noParent) != (b.parents[k] == noParent) ||

@@ -21,11 +21,10 @@ type Graph struct {
 	mu    sync.Mutex // guards slots; held for moments, never during store calls
 	slots map[Slot]*slotState
 
-	turns  turns         // in-memory effects of commits happen in commit order
-	feed   feed          // subscribers
-	pipe   pipe          // receipts
-	recent recentRecords // of headers that were listed
-	static static        // the static graph
+	turns  turns  // in-memory effects of commits happen in commit order
+	feed   feed   // subscribers
+	pipe   pipe   // receipts
+	static static // the static graph
 
 	onCommit []func(Arrival) // fixed before use
 	indexed  atomic.Int64    // entries of all loaded indexes
@@ -163,7 +162,6 @@ func (g *Graph) housekeeping(ctx context.Context) error {
 			return err
 		}
 		g.dropIdle(time.Now())
-		g.recent.dropIdle(time.Now())
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

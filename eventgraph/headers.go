@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"hearsay/internal/kv"
 )
@@ -199,25 +196,17 @@ func (g *Graph) dropSome(tx kv.Txn, st *slotState) (count slotCount, dropped int
 // are neither in known nor an ancestor of one in known: the answer to a HeaderReq
 // (facts page, section 5.4). The genesis is one of them unless it is excluded. Ids in
 // known that are not here exclude nothing.
-func (g *Graph) HeadersBeyond(slot Slot, known Tips, limit int) ([]Header, error) {
+func (g *Graph) HeadersBeyond(slot Slot, known Tips, limit int) (HeaderList, error) {
 	st, err := g.state(slot)
 	if err != nil {
-		return nil, err
+		return HeaderList{}, err
 	}
 	if tips := st.keptTips(); tips != nil && st.counts().headers == st.counts().bodies && tips.within(known) {
-		return nil, nil // the common case between two nodes in step
+		return HeaderList{}, nil // the common case between two nodes in step
 	}
-	limit = min(limit, MaxHeaders)
-	var ids []ID
-	err = g.withIndex(st, false, func(x *index) {
-		for _, n := range x.lowest(x.beyond(known), limit) {
-			ids = append(ids, x.ids[n])
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	return g.headers(st, ids, len(ids) >= recentPage)
+	var list HeaderList
+	err = g.withIndex(st, false, func(x *index) { list = x.list(x.beyond(known), min(limit, MaxHeaders)) })
+	return list, err
 }
 
 // within tells whether each tip is in known.
@@ -239,85 +228,23 @@ func (t Tips) within(known Tips) bool {
 }
 
 // Missing lists, in (layer, id) order, at most limit headers without a body.
-func (g *Graph) Missing(slot Slot, limit int) ([]Header, error) {
+func (g *Graph) Missing(slot Slot, limit int) (HeaderList, error) {
 	st, err := g.state(slot)
 	if err != nil {
-		return nil, err
+		return HeaderList{}, err
 	}
 	if c := st.counts(); c.headers == c.bodies {
-		return nil, nil
+		return HeaderList{}, nil
 	}
-	var ids []ID
+	var list HeaderList
 	err = g.withIndex(st, false, func(x *index) {
-		list := make([]uint32, 0, x.missing())
+		all := make([]uint32, 0, x.missing())
 		for n := range x.entries {
 			if !x.entries[n].body {
-				list = append(list, uint32(n))
+				all = append(all, uint32(n))
 			}
 		}
-		for _, n := range x.lowest(list, min(limit, MaxHeaders)) {
-			ids = append(ids, x.ids[n])
-		}
+		list = x.list(all, min(limit, MaxHeaders))
 	})
-	if err != nil {
-		return nil, err
-	}
-	return g.headers(st, ids, false)
-}
-
-// headers reads headers from the store; those that went away meanwhile are left out.
-// keep: the bodies will be asked for next. A page is read by two goroutines, since
-// whoever asked waits for all of it.
-func (g *Graph) headers(st *slotState, ids []ID, keep bool) ([]Header, error) {
-	if keep {
-		g.recent.open(time.Now())
-	}
-	if len(ids) < recentPage {
-		return g.readHeaders(st, ids, keep)
-	}
-	var parts [2][]Header
-	var group errgroup.Group
-	for i, part := range [][]ID{ids[:len(ids)/2], ids[len(ids)/2:]} {
-		group.Go(func() (err error) {
-			parts[i], err = g.readHeaders(st, part, keep)
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	return slices.Concat(parts[:]...), nil
-}
-
-func (g *Graph) readHeaders(st *slotState, ids []ID, keep bool) ([]Header, error) {
-	list := make([]Header, 0, len(ids))
-	var key [1 + 8 + 32]byte
-	err := g.store.View(func(r kv.Reader) error {
-		for i := range ids {
-			if ids[i] == st.genesisID {
-				list = append(list, st.genesis.Header)
-				continue
-			}
-			raw, err := r.Get(appendEventKey(key[:0], keyEvent, st.slot, &ids[i]))
-			if errors.Is(err, kv.ErrNotFound) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			rec, err := decodeRecord(raw)
-			if err != nil {
-				return err
-			}
-			list = append(list, rec.header)
-			if keep && rec.hasBody() {
-				g.recent.put(st.slot, ids[i], raw)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
+	return list, err
 }

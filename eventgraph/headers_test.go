@@ -50,10 +50,11 @@ func TestHeadersThenBodies(t *testing.T) {
 			mustInsert(t, g, s, e)
 		}
 		checkInvariants(t, g)
-		missing, err := g.Missing(s, 1000)
+		list, err := g.Missing(s, 1000)
 		if err != nil {
 			rt.Fatal(err)
 		}
+		missing := list.All()
 		want := headersOf(events[k:])
 		slices.SortFunc(want, func(a, b Header) int {
 			if a.Layer != b.Layer {
@@ -64,7 +65,7 @@ func TestHeadersThenBodies(t *testing.T) {
 		if !slices.Equal(missing, want) {
 			rt.Fatalf("missing %d headers, want %d in (layer, id) order", len(missing), len(want))
 		}
-		if some, err := g.Missing(s, 3); err != nil || !slices.Equal(some, want[:min(3, len(want))]) {
+		if some, err := g.Missing(s, 3); err != nil || !slices.Equal(some.All(), want[:min(3, len(want))]) {
 			rt.Fatalf("Missing(3): %v, %v", some, err)
 		}
 		if k%2 == 0 { // forget what nobody served
@@ -147,7 +148,8 @@ func TestHeadersBeyondPages(t *testing.T) {
 	s := g.Current()
 	events := chain(g.Params(), s, MaxHeaders+100)
 	mustInsert(t, g, s, events...)
-	page, err := g.HeadersBeyond(s, Tips{}, 1<<20)
+	list, err := g.HeadersBeyond(s, Tips{}, 1<<20)
+	page := list.All()
 	if err != nil || len(page) != MaxHeaders || page[0] != g.Params().GenesisOf(s).Header {
 		t.Fatalf("%d headers, first %+v, %v", len(page), page[0], err)
 	}
@@ -156,16 +158,16 @@ func TestHeadersBeyondPages(t *testing.T) {
 	}
 	last := page[len(page)-1]
 	rest, err := g.HeadersBeyond(s, Tips{last.Layer: {last.ID()}}, MaxHeaders)
-	if err != nil || len(rest) != 101 || rest[0] != events[MaxHeaders-1].Header {
-		t.Fatalf("the next page has %d headers, %v", len(rest), err)
+	if err != nil || rest.Len() != 101 || rest.Header(0) != events[MaxHeaders-1].Header {
+		t.Fatalf("the next page has %d headers, %v", rest.Len(), err)
 	}
 	tips, err := g.Tips(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	g.unload(g.slots[s])
-	if rest, err = g.HeadersBeyond(s, tips, MaxHeaders); err != nil || len(rest) != 0 {
-		t.Errorf("beyond our own tips: %d, %v", len(rest), err)
+	if rest, err = g.HeadersBeyond(s, tips, MaxHeaders); err != nil || rest.Len() != 0 {
+		t.Errorf("beyond our own tips: %d, %v", rest.Len(), err)
 	}
 	if g.slots[s].hasIndex() {
 		t.Error("nodes in step must not need the index of an old slot")

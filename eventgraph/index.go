@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// An index is the shape of one slot in memory, at about 90 bytes per event: who is
+// An index is the headers of one slot in memory, at about 120 bytes per event: who is
 // whose parent, what has a body, the tips, and the time order. It is derived from
 // the slot's records alone.
 //
@@ -29,28 +29,31 @@ type index struct {
 	commit uint64 // number of the last commit that is contained
 }
 
+// An indexEntry does not change once it is in the index, but for body.
 type indexEntry struct {
 	timestamp uint64
 	layer     uint64
 	parents   [NumParents]uint32 // the ones that are not null, first; then noParent
+	places    uint8              // of these in the header: bit i for position i
 	body      bool
+	content   ID // hash of the content
 }
 
 const noParent = ^uint32(0)
 
-// newIndex holds nothing but the genesis.
-func newIndex(genesis ID, timestamp uint64, room int) *index {
+// newIndex holds nothing but the genesis, whose id is id.
+func newIndex(id ID, genesis *Header, room int) *index {
 	x := &index{
 		ids:     make([]ID, 0, room+1),
 		entries: make([]indexEntry, 0, room+1),
 		seed:    maphash.MakeSeed(),
 		tips:    map[uint32]struct{}{},
 	}
-	e := indexEntry{timestamp: timestamp}
+	e := newEntry(genesis)
 	for i := range e.parents {
 		e.parents[i] = noParent
 	}
-	x.push(genesis, e)
+	x.push(id, e)
 	x.setBody(0)
 	return x
 }
@@ -107,12 +110,23 @@ func (x *index) enter(n uint32) {
 	x.table[at] = n + 1
 }
 
+// newEntry is the entry of h without its parents' numbers.
+func newEntry(h *Header) indexEntry {
+	e := indexEntry{timestamp: h.Timestamp, layer: h.Layer, content: h.ContentHash}
+	for i := range h.Parents {
+		if !h.Parents[i].IsNull() {
+			e.places |= 1 << i
+		}
+	}
+	return e
+}
+
 // add records a header, and its body if there is one. It returns false if a parent
 // is unknown, or known by header only although the event has a body.
 func (x *index) add(id ID, h *Header, body bool) bool {
 	n, known := x.find(&id)
 	if !known {
-		e := indexEntry{timestamp: h.Timestamp, layer: h.Layer}
+		e := newEntry(h)
 		k := 0
 		for i := range h.Parents {
 			if h.Parents[i].IsNull() {

@@ -14,7 +14,7 @@ import (
 func indexOf(t testing.TB, p Params, s Slot, events []Event) *index {
 	t.Helper()
 	genesis := p.GenesisOf(s)
-	x := newIndex(genesis.ID(), uint64(s), 0)
+	x := newIndex(genesis.ID(), &genesis.Header, 0)
 	for i := range events {
 		if !x.add(events[i].ID(), &events[i].Header, true) {
 			t.Fatalf("event %d does not fit", i)
@@ -199,7 +199,7 @@ func TestIndexProperties(t *testing.T) {
 		}
 
 		// Time order, asked for in between as well.
-		y := newIndex(genesis.ID(), uint64(s), 0)
+		y := newIndex(genesis.ID(), &genesis.Header, 0)
 		for i := range shuffled {
 			y.add(shuffled[i].ID(), &shuffled[i].Header, true)
 			if r.IntN(5) == 0 {

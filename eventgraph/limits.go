@@ -49,19 +49,12 @@ const (
 	inlineContent = 1 << 10
 
 	// maxIndexed is how many events of non-current slots may be indexed in memory
-	// together, at about 90 bytes each. Beyond it the least recently used go.
-	maxIndexed = 200_000
+	// together, at about 120 bytes each. Beyond it the least recently used go.
+	maxIndexed = 150_000
 	// indexIdle is how long an unused index of a non-current slot stays.
 	indexIdle = 10 * time.Minute
 	// maxKeptTips is how many tips of a slot stay in memory without its index.
 	maxKeptTips = 1024
-
-	// maxRecentBytes of records of one page of headers, of the last two pages, wait for
-	// their bodies to be asked for: two pages of ordinary messages. Pages below recentPage
-	// headers are not worth it, and recentIdle ends the wait.
-	maxRecentBytes = 2 << 20
-	recentPage     = 512
-	recentIdle     = time.Minute
 
 	// pruneKeys is how many events one pruning transaction deletes, header-only ones
 	// dropped on request included.

@@ -182,7 +182,7 @@ func (x *index) mustAdd(d delta) {
 
 // readIndex builds the index from the slot's records and checks them.
 func (g *Graph) readIndex(st *slotState, room int) (*index, error) {
-	b := newIndexBuilder(st.genesisID, uint64(st.slot), room)
+	b := newIndexBuilder(st.genesisID, &st.genesis.Header, room)
 	var m meta
 	var count slotCount
 	err := g.store.View(func(r kv.Reader) (err error) {
@@ -357,11 +357,6 @@ func readEvent(r kv.Reader, s Slot, id *ID) (e Event, rec record, ok bool, err e
 	if err != nil || !ok || !rec.hasBody() {
 		return Event{}, rec, false, err
 	}
-	return readContent(r, s, id, rec)
-}
-
-// readContent completes a record with a body.
-func readContent(r kv.Reader, s Slot, id *ID, rec record) (e Event, _ record, ok bool, err error) {
 	content := rec.content
 	if content == nil {
 		content, err = r.Get(appendEventKey(nil, keyContent, s, id))

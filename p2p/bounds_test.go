@@ -207,7 +207,7 @@ func TestStalledPeersCostLittle(t *testing.T) {
 		n := newMemNet()
 		e.run = func(ctx context.Context, p *Peer) error { // answers everybody with much
 			for p.url.Host() != "5.0.3.1" {
-				reply := func() ([]byte, error) { return make([]byte, 200<<10), nil }
+				reply := func(int) ([]byte, error) { return make([]byte, 200<<10), nil }
 				if err := p.SendLazy(ctx, "toy::msg", 1<<20, reply); err != nil {
 					return err
 				}

@@ -60,10 +60,10 @@ func TestLimiterAndMeter(t *testing.T) {
 		if err := peer.Send(ctx, Message{Command: "toy::metered"}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Send that gives up: %v", err)
 		}
-		if err := peer.SendLazy(t.Context(), "toy::reply", 10, func() ([]byte, error) { return make([]byte, 11), nil }); !errors.Is(err, ErrTooLarge) {
+		if err := peer.SendLazy(t.Context(), "toy::reply", 10, func(int) ([]byte, error) { return make([]byte, 11), nil }); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("SendLazy past its own bound: %v", err)
 		}
-		if err := peer.SendLazy(t.Context(), "toy::reply", 10, func() ([]byte, error) { return []byte("ten bytes."), nil }); err != nil {
+		if err := peer.SendLazy(t.Context(), "toy::reply", 10, func(int) ([]byte, error) { return []byte("ten bytes."), nil }); err != nil {
 			t.Error(err)
 		}
 		synctest.Wait()

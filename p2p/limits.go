@@ -50,8 +50,13 @@ const (
 	sendQueueFrames = 2048
 	// sendAllowance is how many queued bytes of one peer do not count against the pool.
 	sendAllowance = 16 << 10
+	// smallPayload is the room for a payload that a peer always gets, whatever the others
+	// do, once it has read what came before: the allowance but for the frame's header.
+	smallPayload = sendAllowance - 512
 	// sendPool is the bytes queued for all peers of one kind above the allowances.
 	sendPool = 2 << 20
+	// poolKept: what can be cut leaves one part in so many of a pool to what cannot.
+	poolKept = 4
 	// controlFrames bounds the base messages that wait for one peer. They are few:
 	// every one of them is paced.
 	controlFrames = 64

@@ -221,38 +221,6 @@ func (p *Peer) Send(ctx context.Context, m Message) error {
 	return p.queue.push(ctx, q, true)
 }
 
-// SendLazy is Send for a message that is made once there is room for a payload of
-// atMost bytes. Who answers requests with large messages uses it: what many peers that
-// do not read have asked for then takes no memory while it waits. An error of make is
-// returned, and nothing is sent; so it is for a payload above atMost (ErrTooLarge).
-func (p *Peer) SendLazy(ctx context.Context, command string, atMost int, make func() ([]byte, error)) error {
-	r := p.routes[command]
-	if r == nil || r.base {
-		return fmt.Errorf("%w: %q", ErrUnknownCommand, command)
-	}
-	if err := p.pace(ctx, r); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(p.ctx, func() { cancel(context.Cause(p.ctx)) })()
-	q := queued{Message: Message{Command: command}, size: headerSize(command, atMost) + atMost}
-	if err := p.queue.admit(ctx, &q, true); err != nil {
-		return err
-	}
-	payload, err := make()
-	if err == nil && len(payload) > atMost {
-		err = ErrTooLarge
-	}
-	if err != nil {
-		p.queue.release(q)
-		return err
-	}
-	q.Payload = payload
-	p.queue.shrink(&q, headerSize(command, len(payload))+len(payload))
-	return p.queue.add(q)
-}
-
 // TrySend queues m or, if the queue is full, drops the peer with ErrSlowPeer and
 // returns that. Where the command's meter asks for a delay, it returns ErrPaced and
 // the peer stays.

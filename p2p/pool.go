@@ -50,15 +50,33 @@ func (m *memPool) touch(h *poolHolder, n int) {
 func (m *memPool) take(h *poolHolder, n int) bool {
 	m.mu.Lock()
 	ok := m.takeLocked(h, n)
-	var evict []func()
+	m.mu.Unlock()
 	if !ok {
-		evict = m.slowLocked(h)
+		m.evictSlow(h)
 	}
+	return ok
+}
+
+// takeSome gives h as much of n bytes as there is room for, but for the part that is
+// kept for those who cannot do with less.
+func (m *memPool) takeSome(h *poolHolder, n int) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n = min(n, m.size-m.size/poolKept-m.used); n <= 0 {
+		return 0
+	}
+	m.takeLocked(h, n)
+	return n
+}
+
+// evictSlow evicts slow holders in favour of h.
+func (m *memPool) evictSlow(h *poolHolder) {
+	m.mu.Lock()
+	evict := m.slowLocked(h)
 	m.mu.Unlock()
 	for _, f := range evict {
 		f()
 	}
-	return ok
 }
 
 func (m *memPool) takeLocked(h *poolHolder, n int) bool {

@@ -12,8 +12,17 @@ var errQueueFull = errors.New("p2p: send queue is full")
 // A queued message with what it takes.
 type queued struct {
 	Message
-	size   int // of the frame
-	pooled int // bytes taken from the pool
+	size   int     // of the frame in memory: nothing of what is made in pieces
+	pooled int     // of size: taken from the pool
+	pieces *Pieces // instead of Message.Payload
+}
+
+// length is that of the payload.
+func (m *queued) length() int {
+	if m.pieces != nil {
+		return m.pieces.Size
+	}
+	return len(m.Payload)
 }
 
 // A sendQueue holds what waits for one peer's writer: base messages in front, since a
@@ -28,6 +37,7 @@ type sendQueue struct {
 	items   []queued
 	bytes   int
 	frames  int
+	pieced  bool  // one of the frames is made in pieces
 	cause   error // set once closed
 	flush   bool  // closed, but what waits still goes out
 	failed  []queued
@@ -95,10 +105,11 @@ func (q *sendQueue) add(m queued) error {
 
 // shrink corrects the size of what admit has counted in.
 func (q *sendQueue) shrink(m *queued, size int) {
-	less, pooled := m.size-size, max(m.pooled-size, 0)
+	less := m.size - size
 	if less <= 0 {
 		return
 	}
+	pooled := min(m.pooled, less)
 	m.size -= less
 	m.pooled -= pooled
 	q.mu.Lock()
@@ -212,6 +223,9 @@ func (q *sendQueue) release(frames ...queued) {
 		q.bytes -= m.size
 		q.frames--
 		pooled += m.pooled
+		if m.pieces != nil {
+			q.pieced = false
+		}
 	}
 	close(q.room)
 	q.room = make(chan struct{})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -47,29 +48,40 @@ func (p *Peer) writeBatch(batch []queued) error {
 	buf := scratch.Get().(*[]byte)
 	defer scratch.Put(buf)
 	b := (*buf)[:0]
-	var rest []byte
-	for _, m := range batch {
-		b = appendHeader(b, p.node.cfg.Magic, m.Command, len(m.Payload))
-		n := min(len(m.Payload), max(writeBatch-len(b), 0))
-		b = append(b, m.Payload[:n]...)
-		rest = m.Payload[n:] // of the last: only a batch of one does not fit
+	for i := range batch {
+		m := &batch[i]
+		b = appendHeader(b, p.node.cfg.Magic, m.Command, m.length())
+		for at := 0; at < m.length(); {
+			if len(b) >= writeBatch {
+				if err := p.write(b); err != nil {
+					return err
+				}
+				b = b[:0]
+			}
+			n := min(m.length()-at, writeBatch-len(b))
+			b = m.appendPart(b, at, n)
+			at += n
+		}
 	}
 	if err := p.write(b); err != nil {
 		return err
 	}
 	*buf = b[:0]
-	for len(rest) > 0 {
-		n := min(len(rest), writeBatch)
-		if err := p.write(rest[:n]); err != nil {
-			return err
-		}
-		rest = rest[n:]
-	}
 	p.node.stats.framesOut.Add(uint64(len(batch)))
 	for _, m := range batch {
 		p.node.emit(Event{Kind: EventSend, Peer: p.id, URL: p.url, Command: m.Command})
 	}
 	return nil
+}
+
+// appendPart appends n bytes of the payload.
+func (m *queued) appendPart(b []byte, at, n int) []byte {
+	if m.pieces == nil {
+		return append(b, m.Payload[at:at+n]...)
+	}
+	b = slices.Grow(b, n)[:len(b)+n]
+	m.pieces.Fill(b[len(b)-n:], at)
+	return b
 }
 
 // write is one step. Its error holds nothing of the transport's, which may be an address.

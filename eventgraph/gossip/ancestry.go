@@ -69,6 +69,11 @@ func (a *ancestry) take(asked []eventgraph.ID, rep EventRep) error {
 	if err != nil {
 		return err
 	}
+	return a.add(events)
+}
+
+// add is take for events of which each was asked for.
+func (a *ancestry) add(events map[eventgraph.ID]eventgraph.Event) error {
 	if len(events) == 0 {
 		return fmt.Errorf("%w: no progress", errReply)
 	}
@@ -203,11 +208,11 @@ func (c *conn) fetchAncestry(ctx context.Context, slot eventgraph.Slot, shown ti
 		if asked == nil {
 			break
 		}
-		rep, err := c.askEvents(ctx, asked, shown)
+		events, err := c.askEvents(ctx, asked, shown)
 		if err != nil {
 			return err
 		}
-		if err := a.take(asked, rep); err != nil {
+		if err := a.add(events); err != nil {
 			return err
 		}
 	}
@@ -222,18 +227,19 @@ func (c *conn) fetchAncestry(ctx context.Context, slot eventgraph.Slot, shown ti
 // errTurn: the peer may have forgotten by now what it has shown.
 var errTurn = errors.New("gossip: the slot turns")
 
-// askEvents asks the peer for events that it revealed at shown, by our wall clock.
-func (c *conn) askEvents(ctx context.Context, ids []eventgraph.ID, shown time.Time) (EventRep, error) {
+// askEvents asks the peer for events that it revealed at shown, by our wall clock. What
+// it returns was asked for.
+func (c *conn) askEvents(ctx context.Context, ids []eventgraph.ID, shown time.Time) (map[eventgraph.ID]eventgraph.Event, error) {
 	if !mayAsk(c.g.params, shown, c.g.cfg.Now(), c.capable.Load()) {
-		return EventRep{}, errTurn
+		return nil, errTurn
 	}
 	limit := min(maxEventRep, 9+9+len(ids)*(208+9+c.g.cfg.MaxContent+9+maxBlob))
-	match := func(v any) bool {
-		_, err := matchReply(ids, v.(EventRep))
-		return err == nil
+	fit := func(v any) (any, bool) {
+		events, err := matchReply(ids, v.(EventRep))
+		return events, err == nil
 	}
 	m := p2p.Message{Command: CmdEventReq, Payload: EventReq{IDs: ids}.AppendTo(nil)}
-	v, err := c.req.ask(ctx, c.p, replyEvents, m, limit, match)
+	v, err := c.req.ask(ctx, c.p, replyEvents, m, limit, fit)
 	switch {
 	case errors.Is(err, errTimeout):
 		// An unmodified node would close here. Silence is what honest nodes answer with
@@ -241,10 +247,14 @@ func (c *conn) askEvents(ctx context.Context, ids []eventgraph.ID, shown time.Ti
 		if c.silent.Add(1) >= maxSilentFetches {
 			c.p.Close(ErrSilent)
 		}
-		return EventRep{}, err
+		return nil, err
 	case err != nil:
-		return EventRep{}, err
+		return nil, err
 	}
 	c.silent.Store(0)
-	return v.(EventRep), nil
+	if rep, ok := v.(EventRep); ok { // it did not fit
+		_, err := matchReply(ids, rep)
+		return nil, err
+	}
+	return v.(map[eventgraph.ID]eventgraph.Event), nil
 }

@@ -27,7 +27,7 @@ func same(t *testing.T, slot eventgraph.Slot, n int, nodes ...*node) {
 			t.Fatal(err)
 		}
 		var got []eventgraph.ID
-		for _, h := range hs {
+		for _, h := range hs.All() {
 			if id := h.ID(); !h.GenesisShaped() && x.graph.HasBody(slot, id) {
 				got = append(got, id)
 			}
@@ -416,7 +416,7 @@ func TestOneBadPeerBlocksNothing(t *testing.T) {
 					t.Error("not synced")
 				}
 				same(t, testSlot, 300, honest, n)
-				if hs, _ := n.graph.Missing(testSlot, 10); len(hs) > 0 {
+				if hs, _ := n.graph.Missing(testSlot, 10); hs.Len() > 0 {
 					t.Error("inventions are stored")
 				}
 				rest(time.Hour) // and it goes on
@@ -543,8 +543,8 @@ func TestRequester_Trap8(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRequester(15 * time.Second)
 		p := newFakePeer(t.Context(), p2p.SessionOutbound, nil)
-		ask := func(kind replyKind, match func(any) bool) (any, error) {
-			return r.ask(t.Context(), p, kind, p2p.Message{}, 100, match)
+		ask := func(kind replyKind, fit fitFunc) (any, error) {
+			return r.ask(t.Context(), p, kind, p2p.Message{}, 100, fit)
 		}
 		if r.limit(replyTips) != 0 || r.deliver(replyTips, 1) {
 			t.Error("an answer to nothing")
@@ -574,7 +574,7 @@ func TestRequester_Trap8(t *testing.T) {
 			t.Errorf("%v, %v", v, err)
 		}
 		// Where answers show what they answer, the stray is told apart.
-		mine := func(v any) bool { return v == "mine" }
+		mine := func(v any) (any, bool) { return v, v == "mine" }
 		_, _ = ask(replyEvents, mine)
 		time.AfterFunc(time.Second, func() { r.deliver(replyEvents, "stray") })
 		time.AfterFunc(2*time.Second, func() { r.deliver(replyEvents, "mine") })
@@ -602,6 +602,82 @@ func TestRequester_Trap8(t *testing.T) {
 		cancel()
 		if _, err := r.ask(ctx, p, replyTips, p2p.Message{}, 1, nil); err == nil {
 			t.Error("asked under a context that has ended")
+		}
+	})
+}
+
+// Two requests for events are out at a time. Each gets the answer that fits it, in
+// whatever order; the time of the second begins when the first has ended; what is too
+// long, or fits neither, was for the first.
+func TestRequesterTwoAtATime(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const timeout = 15 * time.Second
+		r := newRequester(timeout)
+		p := newFakePeer(t.Context(), p2p.SessionOutbound, nil)
+		type result struct {
+			v    any
+			err  error
+			took time.Duration
+		}
+		start := time.Now()
+		ask := func(name string) chan result {
+			got := make(chan result, 1)
+			go func() {
+				v, err := r.ask(t.Context(), p, replyEvents, p2p.Message{}, len(name), func(v any) (any, bool) {
+					return "fits " + name, v == name
+				})
+				got <- result{v, err, time.Since(start)}
+			}()
+			synctest.Wait()
+			return got
+		}
+		a, b, c := ask("a"), ask("bb"), ask("ccc")
+		if len(p.out) != 2 || r.limit(replyEvents) != 2 {
+			t.Errorf("%d are out, of at most %d bytes", len(p.out), r.limit(replyEvents))
+		}
+		r.deliver(replyEvents, "bb")
+		if got := <-b; got.v != "fits bb" || got.err != nil {
+			t.Errorf("the second: %+v", got)
+		}
+		synctest.Wait()
+		if len(p.out) != 3 || r.limit(replyEvents) != 3 {
+			t.Error("the third did not follow")
+		}
+		rest(timeout - time.Second)
+		r.deliver(replyEvents, "ccc")
+		if got := <-c; got.v != "fits ccc" {
+			t.Errorf("the third: %+v", got)
+		}
+		if got := <-a; !errors.Is(got.err, errTimeout) || got.took != timeout {
+			t.Errorf("the first: %+v", got)
+		}
+		rest(strayTimeouts * timeout)
+
+		start = time.Now()
+		a, b = ask("a"), ask("b")
+		if got := <-a; !errors.Is(got.err, errTimeout) || got.took != timeout {
+			t.Errorf("the first: %+v", got)
+		}
+		if got := <-b; !errors.Is(got.err, errTimeout) || got.took != 2*timeout {
+			t.Errorf("the second: %+v", got)
+		}
+		rest(strayTimeouts * timeout)
+		a, b = ask("a"), ask("b")
+		r.deliver(replyEvents, "neither")
+		if got := <-a; got.v != "neither" {
+			t.Errorf("what fits neither: %+v", got)
+		}
+		a = ask("a")
+		r.fail(replyEvents, errTooLong)
+		if got := <-b; !errors.Is(got.err, errTooLong) {
+			t.Errorf("what was too long: %+v", got)
+		}
+		r.deliver(replyEvents, "a")
+		if got := <-a; got.v != "fits a" || r.busy() {
+			t.Errorf("the last: %+v", got)
+		}
+		if r.deliver(replyEvents, "a") {
+			t.Error("an answer to nothing")
 		}
 	})
 }

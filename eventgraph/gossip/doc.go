@@ -25,7 +25,8 @@
 //   - What is relayed is stored here (trap 18); what is answered "has" is durable (DS-16).
 //   - A peer is asked only for ids that it listed itself, or that are parents of events
 //     that it sent (trap 10), and for at most 128 at a time.
-//   - One request per reply type and connection is out at a time (trap 8).
+//   - One request per reply type and connection is out at a time, two for events,
+//     whose replies show what they answer (trap 8, decision 0222).
 //   - A fault of our own never strikes a peer, and after the strike that closes, or a
 //     ban, nothing is sent (DS-17).
 //   - Everything that a peer can make us keep has a bound in limits.go.

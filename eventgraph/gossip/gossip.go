@@ -27,7 +27,6 @@ type Gossip struct {
 	building  chan struct{} // a token per answer that is being made
 	puts      *budget       // bytes of puts that wait or are in work
 	relays    *budget       // bytes of events that wait to be relayed
-	questions *budget       // bytes of requests that wait to be served
 	stats     counters
 
 	mu     sync.Mutex
@@ -58,7 +57,6 @@ func newGossip(cfg Config, store graph) *Gossip {
 		building:  make(chan struct{}, maxBuilding),
 		puts:      newBudget(maxPutBytes),
 		relays:    newBudget(maxRelayPool),
-		questions: newBudget(maxQuestionBytes),
 		peers:     make(map[p2p.ConnID]*conn),
 	}
 	g.stage = &stage{g: g, puts: make(map[eventgraph.ID]*staged)}

@@ -53,12 +53,13 @@ const (
 	inboxWait = time.Second
 	// inboxPoll is how often it looks meanwhile whether others made room.
 	inboxPoll = 50 * time.Millisecond
-	// maxInboxRequests bounds the requests that wait to be served; an honest peer has
-	// one of each kind outstanding, so more are dropped. Beyond questionAllowance, which
-	// an EventReq for every id that one may name fits, their bytes count against
-	// maxQuestionBytes: 1024 made-up tips are 41 KiB.
-	maxInboxRequests  = 8
-	questionAllowance = 6 << 10
+	// maxInboxRequests and maxQuestionBytes bound the requests that wait to be served; more
+	// are dropped. An honest peer has one of each kind outstanding, ours two EventReqs: a
+	// HeaderReq of 1024 tips in as many layers, and two EventReqs of 128 ids, take 49.1 KiB.
+	// No budget is shared: a hundred peers that ask and do not read must not keep others
+	// from asking, and cost 5 MiB.
+	maxInboxRequests = 8
+	maxQuestionBytes = 50 << 10
 	// maxConcurrentPuts of one connection need more than to be stored, and are in work at a
 	// time. Each has a goroutine, and may wait for parents that never come.
 	maxConcurrentPuts = 8
@@ -112,9 +113,6 @@ const (
 	maxPutBytes = 2 << 20
 	// maxRelayPool of events wait for the relay limiter: a hundred sources of large events.
 	maxRelayPool = 2 << 20
-	// maxQuestionBytes of requests wait to be served: a hundred peers that ask and do
-	// not read.
-	maxQuestionBytes = 1 << 20
 	// maxBuilding answers are made at a time: each takes several times its size until it
 	// is done, and as many as there are processors gain nothing.
 	maxBuilding = 2

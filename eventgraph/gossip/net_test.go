@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -149,7 +150,8 @@ type fakePeer struct {
 
 	banned atomic.Bool
 	forced atomic.Bool
-	stall  atomic.Bool // the writer does not take anything
+	stall  atomic.Bool  // the writer does not take anything
+	room   atomic.Int32 // the most that there is for an answer, 0: as much as it likes
 }
 
 func newFakePeer(ctx context.Context, session p2p.Session, features map[string]uint32) *fakePeer {
@@ -181,7 +183,47 @@ func (f *fakePeer) Send(ctx context.Context, m p2p.Message) error {
 }
 
 // SendLazy makes nothing before there is room.
-func (f *fakePeer) SendLazy(ctx context.Context, command string, atMost int, make func() ([]byte, error)) error {
+func (f *fakePeer) SendLazy(ctx context.Context, command string, atMost int, make func(room int) ([]byte, error)) error {
+	if err := f.stalled(ctx); err != nil {
+		return err
+	}
+	room := atMost
+	if n := int(f.room.Load()); n > 0 {
+		room = min(room, n)
+	}
+	payload, err := make(room)
+	if err == nil && len(payload) > room {
+		payload, err = make(len(payload))
+	}
+	if err == nil && len(payload) > atMost {
+		err = p2p.ErrTooLarge
+	}
+	if err != nil {
+		return err
+	}
+	return f.Send(ctx, p2p.Message{Command: command, Payload: payload})
+}
+
+// SendPieces fills them oddly cut.
+func (f *fakePeer) SendPieces(ctx context.Context, command string, make func() (p2p.Pieces, error)) error {
+	if err := f.stalled(ctx); err != nil {
+		return err
+	}
+	pieces, err := make()
+	if err != nil {
+		return err
+	}
+	payload := bytes.Repeat([]byte{0xff}, pieces.Size)
+	for at := 0; at < len(payload); {
+		n := min(len(payload)-at, 1+at%1000)
+		pieces.Fill(payload[at:at+n], at)
+		at += n
+	}
+	return f.Send(ctx, p2p.Message{Command: command, Payload: payload})
+}
+
+// stalled waits while the peer does not read.
+func (f *fakePeer) stalled(ctx context.Context) error {
 	for f.stall.Load() {
 		select {
 		case <-ctx.Done():
@@ -191,14 +233,7 @@ func (f *fakePeer) SendLazy(ctx context.Context, command string, atMost int, mak
 		case <-time.After(time.Second):
 		}
 	}
-	payload, err := make()
-	if err == nil && len(payload) > atMost {
-		err = p2p.ErrTooLarge
-	}
-	if err != nil {
-		return err
-	}
-	return f.Send(ctx, p2p.Message{Command: command, Payload: payload})
+	return nil
 }
 
 func (f *fakePeer) Close(cause error) { f.cancel(cause) }

@@ -108,8 +108,8 @@ func bodies(t *testing.T, n *realNode, slot eventgraph.Slot) (ids []eventgraph.I
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range hs {
-		if id := hs[i].ID(); !hs[i].GenesisShaped() && n.graph.HasBody(slot, id) {
+	for _, h := range hs.All() {
+		if id := h.ID(); !h.GenesisShaped() && n.graph.HasBody(slot, id) {
 			ids = append(ids, id)
 		}
 	}

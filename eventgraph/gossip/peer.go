@@ -15,7 +15,8 @@ type peer interface {
 	Feature(name string) (uint32, bool)
 	Since() time.Time
 	Send(ctx context.Context, m p2p.Message) error
-	SendLazy(ctx context.Context, command string, atMost int, make func() ([]byte, error)) error
+	SendLazy(ctx context.Context, command string, atMost int, make func(room int) ([]byte, error)) error
+	SendPieces(ctx context.Context, command string, make func() (p2p.Pieces, error)) error
 	Close(cause error)
 	Ban(force bool, cause error)
 }
@@ -35,8 +36,8 @@ type graph interface {
 	Find(id eventgraph.ID) (eventgraph.Event, eventgraph.Slot, error)
 	FindAll(ids []eventgraph.ID, maxBytes int) []eventgraph.Event
 	Tips(slot eventgraph.Slot) (eventgraph.Tips, error)
-	HeadersBeyond(slot eventgraph.Slot, known eventgraph.Tips, limit int) ([]eventgraph.Header, error)
-	Missing(slot eventgraph.Slot, limit int) ([]eventgraph.Header, error)
+	HeadersBeyond(slot eventgraph.Slot, known eventgraph.Tips, limit int) (eventgraph.HeaderList, error)
+	Missing(slot eventgraph.Slot, limit int) (eventgraph.HeaderList, error)
 	Page(slot eventgraph.Slot, from eventgraph.Cursor, backward bool, limit int) (eventgraph.Page, error)
 	OnCommit(fn func(eventgraph.Arrival))
 	PublishReceipt(s eventgraph.Status, conn eventgraph.Conn)

@@ -60,8 +60,8 @@ func (p *puller) pull(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for i := range known {
-			p.seen[known[i].ID()] = &known[i]
+		for i := range known.Len() {
+			p.seen[known.ID(i)] = new(known.Header(i))
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -268,128 +268,4 @@ func (p *puller) storeHeaders(fresh []headed) error {
 		return errBadHeaders
 	}
 	return err
-}
-
-// fetch asks for the bodies of wanted, which are in (layer, id) order, and stores
-// what comes while the next ones are on their way. What does not come stays out; it
-// stops nothing but its own descendants.
-func (p *puller) fetch(ctx context.Context, wanted []headed) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	batches := make(chan []eventgraph.Event, 1)
-	result := make(chan error, 1)
-	go func() {
-		var err error
-		for batch := range batches {
-			if err == nil {
-				if err = p.store(ctx, batch); err != nil {
-					cancel()
-				}
-			}
-		}
-		result <- err
-	}()
-	err := p.request(ctx, wanted, batches)
-	close(batches)
-	if failed := <-result; failed != nil {
-		return failed
-	}
-	return err
-}
-
-// request asks for wanted in chunks and passes what comes on to batches, in order.
-func (p *puller) request(ctx context.Context, wanted []headed, batches chan<- []eventgraph.Event) error {
-	var batch []eventgraph.Event
-	size, silent := 0, 0
-	flush := func() error {
-		if len(batch) == 0 {
-			return nil
-		}
-		select {
-		case batches <- batch:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		batch, size = nil, 0
-		return nil
-	}
-	for len(wanted) > 0 {
-		n := min(int(p.chunk.Load()), len(wanted))
-		asked := make([]eventgraph.ID, n)
-		for i := range asked {
-			asked[i] = wanted[i].id
-		}
-		rep, err := p.askEvents(ctx, asked, p.shown)
-		switch {
-		case errors.Is(err, errTooLong) && n > 1:
-			p.chunk.Store(int32(max(1, n/8)))
-			continue
-		case errors.Is(err, errTooLong):
-			wanted = wanted[1:]
-			continue
-		case errors.Is(err, errTimeout):
-			// Silence is how the answer "none of these" looks.
-			if silent++; silent >= maxSilentChunks {
-				return errors.Join(err, flush())
-			}
-			wanted = wanted[n:]
-			continue
-		}
-		if err != nil {
-			return errors.Join(err, flush())
-		}
-		events, err := matchReply(asked, rep)
-		if err != nil {
-			return errors.Join(err, flush())
-		}
-		silent = 0
-		p.chunk.Store(min(MaxEventReqIDs, 2*p.chunk.Load()))
-		p.g.plans.progress(p.id, p.slot)
-		// What is missing at the end was cut off and is asked for again; what is missing
-		// before something that came is not there.
-		last := -1
-		for i, id := range asked {
-			e, ok := events[id]
-			if !ok {
-				continue
-			}
-			last = i
-			batch = append(batch, e)
-			size += e.Size()
-		}
-		if last < 0 {
-			last = n - 1
-		}
-		wanted = wanted[last+1:]
-		if len(batch) >= insertBatch || size >= insertBytes {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
-	}
-	return flush()
-}
-
-// store commits one batch. Refused events stop only what rests on them.
-func (p *puller) store(ctx context.Context, batch []eventgraph.Event) error {
-	stored, refused, err := p.g.graph.InsertValid(ctx, p.slot, batch, eventgraph.SourceSync)
-	if err != nil {
-		return err
-	}
-	p.g.stats.synced.Add(int64(len(stored)))
-	if len(stored) > 0 {
-		p.g.plans.progress(p.id, p.slot)
-	}
-	for _, id := range stored {
-		delete(p.seen, id)
-	}
-	for _, r := range refused {
-		if errors.Is(r.Err, eventgraph.ErrInvalid) {
-			p.refused++
-		}
-	}
-	if p.refused > maxRefused {
-		return errRefused
-	}
-	return nil
 }

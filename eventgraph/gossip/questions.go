@@ -14,45 +14,33 @@ type requestQueue struct {
 	more  chan struct{} // a hint for runServe
 	mu    sync.Mutex
 	items []request // at most maxInboxRequests
-	bytes share     // of items and of what was taken and is not done
+	bytes int       // of items and of what was taken and is not done; at most maxQuestionBytes
 }
 
-func newRequestQueue() *requestQueue {
-	return &requestQueue{more: make(chan struct{}, 1), bytes: share{allowance: questionAllowance}}
-}
-
-func (q *requestQueue) open(b *budget) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.bytes.open(b)
-}
-
-func (q *requestQueue) close() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.bytes.close()
-}
+func newRequestQueue() *requestQueue { return &requestQueue{more: make(chan struct{}, 1)} }
 
 // full tells whether there is no room for a request of n bytes: then it need not be
 // looked at.
 func (q *requestQueue) full(n int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.items) >= maxInboxRequests || !q.bytes.take(n) {
-		return true
-	}
-	q.bytes.give(n)
-	return false
+	return q.fullLocked(n)
+}
+
+// One request of any size that may be read passes an empty queue.
+func (q *requestQueue) fullLocked(n int) bool {
+	return len(q.items) >= maxInboxRequests || q.bytes > 0 && q.bytes+n > maxQuestionBytes
 }
 
 // push queues r, or says that there is no room.
 func (q *requestQueue) push(r request) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.items) >= maxInboxRequests || !q.bytes.take(len(r.payload)) {
+	if q.fullLocked(len(r.payload)) {
 		return false
 	}
 	q.items = append(q.items, r)
+	q.bytes += len(r.payload)
 	hint(q.more)
 	return true
 }
@@ -75,5 +63,5 @@ func (q *requestQueue) take() (r request, ok bool) {
 func (q *requestQueue) done(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.bytes.give(n)
+	q.bytes -= n
 }

@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"hearsay/p2p"
 )
 
-// A reply carries no request id: it answers whatever was asked last for its type.
-// So there is one request at a time per type and connection, and after a timeout
+// A reply carries no request id: it answers the oldest request of its type that is out,
+// or the one that it fits where more may be. So there is one request at a time per type
+// and connection, but for events: their replies show what they answer, and the next
+// request waits at the peer while it makes the answer to the one before. After a timeout
 // the type is suspect until the stray reply came or is not to be expected any more
 // (facts page, trap 8).
 type replyKind uint8
@@ -35,6 +38,14 @@ var (
 	errSuspect = errors.New("gossip: an earlier request is unanswered")
 )
 
+// maxAsked is how many requests of a type are out at a time.
+func maxAsked(kind replyKind) int {
+	if kind == replyEvents {
+		return 2
+	}
+	return 1
+}
+
 // A requester sends the requests of one connection and takes their answers.
 type requester struct {
 	timeout time.Duration
@@ -43,30 +54,39 @@ type requester struct {
 }
 
 // A requestSlot is the state of one reply type. mu of the requester guards it,
-// but for turn, which is a semaphore of one.
+// but for turn, which is a semaphore of maxAsked.
 type requestSlot struct {
-	turn    chan struct{}
-	waiting bool           // a request is out
-	reply   chan any       // takes one reply that match accepts
-	match   func(any) bool // nil accepts everything
-	limit   int            // bytes of payload that the answer may have
-	owed    bool           // an earlier request may still be answered
-	until   time.Time      // of owed
+	turn  chan struct{}
+	out   []*asked  // requests that are out, the oldest first
+	owed  bool      // an earlier request may still be answered
+	until time.Time // of owed
+	limit int       // bytes of payload that an owed answer may have
+}
+
+// A fitFunc tells whether a reply answers a request, and makes of it what the asker gets.
+type fitFunc func(reply any) (answer any, ok bool)
+
+// An asked is a request that is out.
+type asked struct {
+	reply chan any      // takes one reply
+	first chan struct{} // closed once it is the oldest: its time runs from then on
+	fit   fitFunc       // nil accepts everything
+	limit int           // bytes of payload that the answer may have
 }
 
 func newRequester(timeout time.Duration) *requester {
 	r := &requester{timeout: timeout}
 	for i := range r.slots {
-		r.slots[i].turn = make(chan struct{}, 1)
+		r.slots[i].turn = make(chan struct{}, maxAsked(replyKind(i)))
 	}
 	return r
 }
 
-// ask sends m and waits for the next reply of its kind. limit bounds the reply's
-// payload. Where the reply shows what it answers, match tells: then a suspect type
-// may be used, and a reply that does not match is taken for the stray. Any other
-// reply is returned for the caller to judge.
-func (r *requester) ask(ctx context.Context, p peer, kind replyKind, m p2p.Message, limit int, match func(any) bool) (any, error) {
+// ask sends m and waits for its reply. limit bounds the reply's payload. Where the reply
+// shows what it answers, fit tells: then a suspect type may be used, and a reply that
+// does not fit is taken for the stray. Any other reply is returned as it came, for the
+// caller to judge.
+func (r *requester) ask(ctx context.Context, p peer, kind replyKind, m p2p.Message, limit int, fit fitFunc) (any, error) {
 	s := &r.slots[kind]
 	select {
 	case s.turn <- struct{}{}:
@@ -74,44 +94,68 @@ func (r *requester) ask(ctx context.Context, p peer, kind replyKind, m p2p.Messa
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	now := time.Now()
-	r.mu.Lock()
-	if s.owed && now.Before(s.until) && match == nil {
-		r.mu.Unlock()
-		return nil, errSuspect
+	a, err := r.enter(s, limit, fit)
+	if err != nil {
+		return nil, err
 	}
-	reply := make(chan any, 1)
-	s.waiting, s.reply, s.match, s.limit = true, reply, match, limit
-	r.mu.Unlock()
-
-	answered := false
-	defer func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if s.waiting = false; !answered {
-			s.owed, s.until = true, time.Now().Add(strayTimeouts*r.timeout)
-		}
-	}()
+	owed := false
+	defer func() { r.leave(s, a, owed) }()
 	timer := time.NewTimer(r.timeout)
 	defer timer.Stop()
 	sendCtx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	if err := p.Send(sendCtx, m); err != nil {
-		answered = true // it never went out
 		return nil, fmt.Errorf("gossip: request: %w", err)
 	}
-	select {
-	case v := <-reply:
-		answered = true
-		if err, ok := v.(error); ok {
-			return nil, err
+	first := a.first
+	for {
+		select {
+		case v := <-a.reply:
+			if err, ok := v.(error); ok {
+				return nil, err
+			}
+			return v, nil
+		case <-first:
+			first = nil
+			timer.Reset(r.timeout)
+		case <-timer.C:
+			if first != nil {
+				continue // the one before has its time, which then becomes ours
+			}
+			owed = true
+			return nil, errTimeout
+		case <-ctx.Done():
+			owed = true
+			return nil, ctx.Err()
 		}
-		return v, nil
-	case <-timer.C:
-		return nil, errTimeout
-	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
+}
+
+// enter adds a request to those that are out.
+func (r *requester) enter(s *requestSlot, limit int, fit fitFunc) (*asked, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.owed && time.Now().Before(s.until) && fit == nil {
+		return nil, errSuspect
+	}
+	a := &asked{reply: make(chan any, 1), first: make(chan struct{}), fit: fit, limit: limit}
+	if s.out = append(s.out, a); s.out[0] == a {
+		close(a.first)
+	}
+	return a, nil
+}
+
+// leave takes it out. owed: its reply may still come.
+func (r *requester) leave(s *requestSlot, a *asked, owed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if owed && len(a.reply) == 0 {
+		s.owed, s.until, s.limit = true, time.Now().Add(strayTimeouts*r.timeout), a.limit
+	}
+	if was := s.out[0]; was == a && len(s.out) > 1 {
+		close(s.out[1].first)
+	}
+	s.out = slices.DeleteFunc(s.out, func(o *asked) bool { return o == a })
 }
 
 // deliver takes a reply off the wire. It never blocks. false: nobody asked.
@@ -119,45 +163,59 @@ func (r *requester) deliver(kind replyKind, v any) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := &r.slots[kind]
-	if !s.waiting {
+	if len(s.out) == 0 {
 		was := s.owed
 		s.owed = false
 		return was
 	}
-	if s.owed && s.match != nil && !s.match(v) && time.Now().Before(s.until) {
+	for _, a := range s.out {
+		if len(a.reply) > 0 || a.fit == nil {
+			continue
+		}
+		if answer, ok := a.fit(v); ok {
+			a.reply <- answer
+			return true
+		}
+	}
+	if s.owed && s.out[0].fit != nil && time.Now().Before(s.until) {
 		s.owed = false // the stray of the request before; ours is still to come
 		return true
 	}
-	select {
-	case s.reply <- v:
-		return true
-	default:
-		return false // a second answer to one request
-	}
+	return s.answer(v)
 }
 
-// fail ends the request that is out: its answer came, and is of no use.
+// answer gives v to the oldest request without an answer. false: there is none.
+func (s *requestSlot) answer(v any) bool {
+	for _, a := range s.out {
+		if len(a.reply) == 0 {
+			a.reply <- v
+			return true
+		}
+	}
+	return false // a second answer to one request
+}
+
+// fail ends the oldest request that is out: its answer came, and is of no use.
 func (r *requester) fail(kind replyKind, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := &r.slots[kind]
-	if s.owed = false; !s.waiting {
-		return
-	}
-	select {
-	case s.reply <- err:
-	default:
-	}
+	s.owed = false
+	s.answer(err)
 }
 
 // limit is how large a reply may be now: nothing that was not asked for is read.
-func (r *requester) limit(kind replyKind) int {
+func (r *requester) limit(kind replyKind) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s := &r.slots[kind]; s.waiting || s.owed {
-		return s.limit
+	s := &r.slots[kind]
+	if s.owed {
+		n = s.limit
 	}
-	return 0
+	for _, a := range s.out {
+		n = max(n, a.limit)
+	}
+	return n
 }
 
 // busy tells whether any request is out: its answer must not wait behind puts.
@@ -165,7 +223,7 @@ func (r *requester) busy() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.slots {
-		if r.slots[i].waiting {
+		if len(r.slots[i].out) > 0 {
 			return true
 		}
 	}

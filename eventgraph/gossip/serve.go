@@ -7,14 +7,14 @@ import (
 	"strings"
 
 	"hearsay/eventgraph"
+	"hearsay/internal/serial"
+	"hearsay/p2p"
 )
 
 // runServe answers the requests of one peer, one after the other, from what is here,
 // synced or not (decision 0032). Where there is nothing to say it is silent, as
 // the facts page's section 5.4 wants.
 func (c *conn) runServe(ctx context.Context) error {
-	c.requests.open(c.g.questions)
-	defer c.requests.close()
 	for {
 		r, ok := c.requests.take()
 		if ok {
@@ -34,22 +34,27 @@ func (c *conn) runServe(ctx context.Context) error {
 // errNothing: there is nothing to answer with.
 var errNothing = errors.New("gossip: nothing to answer")
 
-// serve answers one request. The answer is made, and the request decoded, when there
-// is room to send the answer: peers that ask for much and read nothing wait, or are
-// dropped, without either in memory.
+// serve answers one request. The answer is made when there is room to send it, so that
+// peers that ask for much and read nothing have little of it in memory: a part of the
+// answer where a part will do, or the list of what it consists of.
 func (c *conn) serve(ctx context.Context, r request) error {
-	size := len(r.payload)
-	answer, worst := c.answerTo(r)
-	err := c.p.SendLazy(ctx, answer, worst, func() ([]byte, error) {
-		c.g.building <- struct{}{} // held for moments only
-		payload, err := c.build(r)
-		<-c.g.building
-		r = request{}
-		c.requests.done(size)
-		size = 0
-		return payload, err
-	})
-	c.requests.done(size) // 0 where it was built
+	defer c.requests.done(len(r.payload))
+	var err error
+	switch r.command {
+	case CmdHeaderReq:
+		err = c.p.SendPieces(ctx, CmdHeaderRep, func() (p2p.Pieces, error) {
+			c.g.building <- struct{}{} // held for moments only
+			defer func() { <-c.g.building }()
+			return c.serveHeaders(r.payload)
+		})
+	case CmdTipReq:
+		err = c.reply(ctx, CmdTipRep, maxTipRep, func(int) ([]byte, error) { return c.serveTips(r.payload) })
+	case CmdEventReq:
+		err = c.serveEvents(ctx, r.payload)
+	case CmdRangeReq:
+		worst := rangeRepFixed + maxServe + c.g.maxEvent()
+		err = c.reply(ctx, CmdRangeRep, worst, func(room int) ([]byte, error) { return c.serveRange(r.payload, room) })
+	}
 	switch {
 	case errors.Is(err, errNothing):
 		return nil
@@ -59,41 +64,31 @@ func (c *conn) serve(ctx context.Context, r request) error {
 	return err
 }
 
-// answerTo is the command that answers r, and how large its payload may become.
-func (c *conn) answerTo(r request) (command string, worst int) {
-	event := eventgraph.HeaderSize + 9 + c.g.cfg.MaxContent + 1 // with its empty blob
-	switch r.command {
-	case CmdHeaderReq:
-		return CmdHeaderRep, maxHeaderRep
-	case CmdTipReq:
-		return CmdTipRep, maxTipRep
-	case CmdEventReq:
-		return CmdEventRep, min(20+len(r.payload)/len(eventgraph.ID{})*event, 20+maxServe+event)
-	default:
-		return CmdRangeRep, 64 + maxServe + event
-	}
+// reply sends what build makes in the room that there is.
+func (c *conn) reply(ctx context.Context, command string, worst int, build func(room int) ([]byte, error)) error {
+	return c.p.SendLazy(ctx, command, worst, func(room int) ([]byte, error) {
+		c.g.building <- struct{}{} // held for moments only
+		defer func() { <-c.g.building }()
+		return build(room)
+	})
 }
 
-// build decodes r, which was decoded before, and makes the answer's payload.
-func (c *conn) build(r request) ([]byte, error) {
-	message, err := decode(r.command, r.payload)
+// maxEvent is the largest that an event takes in an answer, with its empty blob.
+func (g *Gossip) maxEvent() int { return eventgraph.HeaderSize + 9 + g.cfg.MaxContent + 1 }
+
+const (
+	// eventRepFixed and rangeRepFixed are what an answer takes beside its events and blobs.
+	eventRepFixed = 9 + 9
+	rangeRepFixed = eventRepFixed + 8 + idSize + 1
+)
+
+// serveEvents answers an EventReq with as many of the events as there is room for. The
+// peer asks for the rest again.
+func (c *conn) serveEvents(ctx context.Context, payload []byte) error {
+	q, err := DecodeEventReq(payload)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	switch q := message.(type) {
-	case EventReq:
-		return c.serveEvents(q)
-	case HeaderReq:
-		return c.serveHeaders(q)
-	case TipReq:
-		return c.serveTips(q)
-	case RangeReq:
-		return c.serveRange(q)
-	}
-	return nil, errNothing
-}
-
-func (c *conn) serveEvents(q EventReq) ([]byte, error) {
 	g := c.g
 	current := g.graph.Current()
 	ids, statics := make([]eventgraph.ID, 0, len(q.IDs)), 0
@@ -102,7 +97,7 @@ func (c *conn) serveEvents(q EventReq) ([]byte, error) {
 		if !static && !g.revealed.has(current, id) {
 			g.stats.unrevealed.Add(1)
 			if !c.strike() {
-				return nil, ErrStrikes
+				return ErrStrikes
 			}
 			continue
 		}
@@ -111,27 +106,30 @@ func (c *conn) serveEvents(q EventReq) ([]byte, error) {
 		}
 		ids = append(ids, id)
 	}
-	var events []eventgraph.Event
-	if statics == 0 {
-		events = g.graph.FindAll(ids, maxServe)
-	} else {
-		events = g.findMixed(ids)
-	}
-	var rep EventRep
-	size := 0
-	for i := range events {
-		size += events[i].Size() + 1
-		g.revealed.addParents(current, &events[i].Header)
-	}
-	rep.Events, rep.Blobs = events, make([][]byte, len(events))
-	if len(rep.Events) == 0 {
-		return nil, errNothing
-	}
-	return rep.AppendTo(make([]byte, 0, size+20)), nil
+	worst := eventRepFixed + min(len(ids)*g.maxEvent(), maxServe+g.maxEvent())
+	return c.reply(ctx, CmdEventRep, worst, func(room int) ([]byte, error) {
+		most := max(0, min(maxServe, room-eventRepFixed-len(ids)))
+		var rep EventRep
+		if statics == 0 {
+			rep.Events = g.graph.FindAll(ids, most)
+		} else {
+			rep.Events = g.findMixed(ids, most)
+		}
+		size := eventRepFixed
+		for i := range rep.Events {
+			size += rep.Events[i].Size() + 1
+			g.revealed.addParents(current, &rep.Events[i].Header)
+		}
+		if len(rep.Events) == 0 {
+			return nil, errNothing
+		}
+		rep.Blobs = make([][]byte, len(rep.Events))
+		return rep.AppendTo(make([]byte, 0, size)), nil
+	})
 }
 
 // findMixed is FindAll for ids of which some are static.
-func (g *Gossip) findMixed(ids []eventgraph.ID) (list []eventgraph.Event) {
+func (g *Gossip) findMixed(ids []eventgraph.ID, most int) (list []eventgraph.Event) {
 	size := 0
 	for _, id := range ids {
 		e, _, err := g.graph.Find(id)
@@ -141,7 +139,7 @@ func (g *Gossip) findMixed(ids []eventgraph.ID) (list []eventgraph.Event) {
 		if err != nil {
 			continue
 		}
-		if size += e.Size(); size > maxServe && len(list) > 0 {
+		if size += e.Size(); size > most && len(list) > 0 {
 			break
 		}
 		list = append(list, e)
@@ -149,24 +147,33 @@ func (g *Gossip) findMixed(ids []eventgraph.ID) (list []eventgraph.Event) {
 	return list
 }
 
-func (c *conn) serveHeaders(q HeaderReq) ([]byte, error) {
+// serveHeaders answers with a list, out of which the headers are made as the peer reads.
+func (c *conn) serveHeaders(payload []byte) (p2p.Pieces, error) {
+	q, err := DecodeHeaderReq(payload)
+	if err != nil {
+		return p2p.Pieces{}, err
+	}
 	slot, ok := parseSlot(q.Name)
 	if !ok {
-		return nil, errNothing
+		return p2p.Pieces{}, errNothing
 	}
-	headers, err := c.g.graph.HeadersBeyond(slot, q.Tips, MaxHeaderRepHeaders)
+	list, err := c.g.graph.HeadersBeyond(slot, q.Tips, MaxHeaderRepHeaders)
 	if err != nil {
-		return nil, errNothing
+		return p2p.Pieces{}, errNothing
 	}
-	ids := make([]eventgraph.ID, len(headers))
-	for i := range headers {
-		ids[i] = headers[i].ID()
+	ids := make([]eventgraph.ID, list.Len())
+	for i := range ids {
+		ids[i] = list.ID(i)
 	}
 	c.g.revealed.add(c.g.graph.Current(), ids...)
-	return HeaderRep{Headers: headers}.AppendTo(make([]byte, 0, 3+len(headers)*eventgraph.HeaderSize)), nil
+	return headerPieces(list), nil
 }
 
-func (c *conn) serveTips(q TipReq) ([]byte, error) {
+func (c *conn) serveTips(payload []byte) ([]byte, error) {
+	q, err := DecodeTipReq(payload)
+	if err != nil {
+		return nil, err
+	}
 	g := c.g
 	var tips eventgraph.Tips
 	if q.Name == StaticName {
@@ -176,7 +183,6 @@ func (c *conn) serveTips(q TipReq) ([]byte, error) {
 		if !ok {
 			return nil, errNothing
 		}
-		var err error
 		if tips, err = g.graph.Tips(slot); err != nil {
 			return nil, errNothing
 		}
@@ -190,17 +196,52 @@ func (c *conn) serveTips(q TipReq) ([]byte, error) {
 }
 
 // serveRange never strikes, and answers what it does not know with an exhausted
-// empty page.
-func (c *conn) serveRange(q RangeReq) ([]byte, error) {
+// empty page. A page that there is no room for ends early.
+func (c *conn) serveRange(payload []byte, room int) ([]byte, error) {
+	q, err := DecodeRangeReq(payload)
+	if err != nil {
+		return nil, err
+	}
 	rep := RangeRep{Next: q.From, Exhausted: true}
+	size := rangeRepFixed
 	if slot, ok := parseSlot(q.Name); ok {
 		page, err := c.g.graph.Page(slot, q.From, q.Backward, int(min(q.Limit, MaxRangePage)))
 		if err != nil {
 			return nil, errNothing
 		}
-		rep = RangeRep{Events: page.Events, Blobs: make([][]byte, len(page.Events)), Next: page.Next, Exhausted: page.Exhausted}
+		rep = RangeRep{Events: page.Events, Next: page.Next, Exhausted: page.Exhausted}
+		for i := range rep.Events {
+			more := rep.Events[i].Size() + 1
+			if i > 0 && size+more > room {
+				last := &rep.Events[i-1]
+				rep.Events, rep.Next, rep.Exhausted = rep.Events[:i], eventgraph.Cursor{Timestamp: last.Timestamp, ID: last.ID()}, false
+				break
+			}
+			size += more
+		}
+		rep.Blobs = make([][]byte, len(rep.Events))
 	}
-	return rep.AppendTo(nil), nil
+	return rep.AppendTo(make([]byte, 0, size)), nil
+}
+
+// headerPieces is the payload of a HeaderRep.
+func headerPieces(list eventgraph.HeaderList) p2p.Pieces {
+	count := serial.AppendVarInt(nil, uint64(list.Len()))
+	return p2p.Pieces{
+		Size: len(count) + list.Len()*eventgraph.HeaderSize,
+		Fill: func(b []byte, at int) {
+			if at < len(count) {
+				n := copy(b, count[at:])
+				b, at = b[n:], at+n
+			}
+			var buf [eventgraph.HeaderSize]byte
+			for at -= len(count); len(b) > 0; {
+				h := list.Header(at / eventgraph.HeaderSize)
+				n := copy(b, h.AppendTo(buf[:0])[at%eventgraph.HeaderSize:])
+				b, at = b[n:], at+n
+			}
+		},
+	}
 }
 
 // parseSlot reads a slot's name: an unsigned decimal, with leading zeros or one plus

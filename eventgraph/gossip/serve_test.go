@@ -216,15 +216,13 @@ func TestServeStalledReaders(t *testing.T) {
 		if got := n.gossip.Stats().Served; got != 0 {
 			t.Errorf("%d answers were made for peers that do not read", got)
 		}
-		held := 0
 		for _, c := range n.gossip.conns() {
-			held += c.requests.bytes.used
-		}
-		if left := n.gossip.questions.left.Load(); left < 0 || held > maxQuestionBytes+100*questionAllowance {
-			t.Errorf("%d bytes of questions are kept, %d are left", held, left)
+			if held := c.requests.bytes; held > maxQuestionBytes {
+				t.Errorf("%d bytes of questions are kept", held)
+			}
 		}
 		honest := newAsker(t, n)
-		honest.say(CmdHeaderReq, HeaderReq{Name: testSlot.String()}.AppendTo(nil))
+		honest.say(CmdHeaderReq, question) // as large as theirs
 		synctest.Wait()
 		got := heard[HeaderRep](honest, CmdHeaderRep)
 		if len(got) != 1 || len(got[0].Headers) != MaxHeaderRepHeaders {
@@ -233,9 +231,94 @@ func TestServeStalledReaders(t *testing.T) {
 		for _, p := range stalled {
 			p.Close(p2p.ErrSlowPeer)
 		}
-		synctest.Wait()
-		if left := n.gossip.questions.left.Load(); left != maxQuestionBytes {
-			t.Errorf("%d bytes are left of the budget", left)
+	})
+}
+
+// Whatever an honest peer has out at a time finds room, and no more.
+func TestQuestionBound(t *testing.T) {
+	tips := eventgraph.Tips{}
+	for i := range uint64(MaxHeaderReqTips) {
+		tips[i] = []eventgraph.ID{{byte(i), byte(i >> 8)}}
+	}
+	name := "18446744073709551615"
+	events := EventReq{IDs: make([]eventgraph.ID, MaxEventReqIDs)}.AppendTo(nil)
+	q := newRequestQueue()
+	for _, r := range []request{
+		{CmdHeaderReq, HeaderReq{Name: name, Tips: tips}.AppendTo(nil)},
+		{CmdEventReq, events},
+		{CmdEventReq, events},
+		{CmdTipReq, TipReq{name}.AppendTo(nil)},
+		{CmdRangeReq, RangeReq{Name: name}.AppendTo(nil)},
+	} {
+		if !q.push(r) {
+			t.Errorf("no room for a %s", r.command)
+		}
+	}
+	left := maxQuestionBytes - q.bytes
+	if q.full(left) || !q.full(left+1) {
+		t.Errorf("the bound is not %d bytes", maxQuestionBytes)
+	}
+	first, _ := q.take()
+	if !q.full(left + 1) {
+		t.Error("what is being answered does not count")
+	}
+	q.done(len(first.payload))
+	if q.full(left + 1) {
+		t.Error("what was answered counts")
+	}
+	q = newRequestQueue()
+	if !q.push(request{CmdEventReq, make([]byte, maxRequest)}) {
+		t.Error("an empty queue has no room for the largest")
+	}
+}
+
+// Where there is little room, answers are made in part, and lead on (facts page,
+// section 5.4): an event that does not fit is sent alone, and nobody is struck twice.
+func TestServeInLittleRoom(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNode(t, synced)
+		var events []eventgraph.Event
+		for i := range 10 {
+			events = append(events, n.child(fmt.Sprint(i)+string(make([]byte, 500+2000*(i/9)))))
+		}
+		n.insert(testSlot, events...)
+		p := newAsker(t, n)
+		ask[TipRep](p, CmdTipReq, CmdTipRep, TipReq{testSlot.String()})
+		p.room.Store(1600)
+		all := ids(events...)
+		for left := append([]eventgraph.ID{{0xee}}, all...); len(left) > 0; {
+			got := ask[EventRep](p, CmdEventReq, CmdEventRep, EventReq{left})
+			if len(got) != 1 || len(got[0].Events) == 0 {
+				t.Fatalf("no answer while %d are left", len(left))
+			}
+			if k := len(got[0].Events); k > 2 || k == 1 && len(all) > 2 {
+				t.Errorf("%d events in the room of two", k)
+			}
+			all = all[len(got[0].Events):]
+			left = all
+		}
+		n.wantStrikes(1)
+		q := RangeReq{Name: testSlot.String(), Limit: 100}
+		var seen []eventgraph.ID
+		for range events {
+			got := ask[RangeRep](p, CmdRangeReq, CmdRangeRep, q)
+			if len(got) != 1 {
+				t.Fatal("no page")
+			}
+			if k := len(got[0].Events); k > 2 {
+				t.Errorf("%d events in the room of two", k)
+			}
+			seen = append(seen, ids(got[0].Events...)...)
+			q.From = got[0].Next
+			if got[0].Exhausted {
+				break
+			}
+		}
+		slices.SortFunc(seen, compareIDs)
+		want := ids(events...)
+		slices.SortFunc(want, compareIDs)
+		if !slices.Equal(seen, want) {
+			t.Errorf("pages hold %d events of %d", len(seen), len(want))
 		}
 	})
 }

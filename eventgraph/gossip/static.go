@@ -63,8 +63,8 @@ func (c *conn) compareStatic(ctx context.Context) {
 		if asked == nil {
 			break
 		}
-		rep, err := c.askEvents(ctx, asked, shown)
-		if err != nil || a.take(asked, rep) != nil {
+		events, err := c.askEvents(ctx, asked, shown)
+		if err != nil || a.add(events) != nil {
 			return
 		}
 	}

@@ -1,0 +1,37 @@
+package eventgraph
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+)
+
+// FindAll finds what Find finds, in the order asked for and as much as fits.
+func TestFindAll(t *testing.T) {
+	g := memory(t, Config{Now: newClock().now})
+	s := g.Current()
+	events := chain(g.Params(), s, 10)
+	large := forge(uint64(s)+9000, string(bytes.Repeat([]byte("x"), inlineContent+1)), &events[5])
+	events = append(events, large)
+	mustInsert(t, g, s, events...)
+	genesis := g.Params().GenesisOf(s)
+	ids := []ID{genesis.ID(), large.ID(), {1}, events[3].ID(), events[3].ID(), events[9].ID(), events[0].ID()}
+	want := []Event{genesis, large, events[3], events[3], events[9], events[0]}
+	if got := g.FindAll(ids, 1<<20); !reflect.DeepEqual(got, want) {
+		t.Errorf("%d events", len(got))
+	}
+	size := want[0].Size() + want[1].Size()
+	if got := g.FindAll(ids, size); len(got) != 2 {
+		t.Errorf("%d events in the bytes of two", len(got))
+	}
+	if got := g.FindAll(ids, size-1); len(got) != 1 {
+		t.Errorf("%d events in less than the bytes of two", len(got))
+	}
+	if got := g.FindAll(ids[1:], 1); len(got) != 1 {
+		t.Errorf("%d events where not even one fits", len(got))
+	}
+	g.slots[s].dropped.Store(true)
+	if got := g.FindAll(ids, 1<<20); len(got) != 0 {
+		t.Error("of a slot that is gone")
+	}
+}
