@@ -85,10 +85,11 @@ func (p *crashProc) supervise() {
 	for {
 		err := p.cmd.Wait()
 		p.mu.Lock()
-		killed := false
+		killed, asked := false, false
 		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 			status, ok := exit.Sys().(syscall.WaitStatus)
 			killed = ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+			asked = ok && status.Signaled() && status.Signal() == syscall.SIGINT // so early that nothing handles it
 		}
 		lines := readJournal(p.t, p.journal)
 		if n := len(lines); killed && n > 0 && slices.ContainsFunc(lines, func(e entry) bool { return e.Died }) && p.died == 0 {
@@ -96,7 +97,7 @@ func (p *crashProc) supervise() {
 		} else if !p.stopping {
 			p.problems = append(p.problems, fmt.Sprintf("%s ended by itself: %v %s", p.role, err, p.stderr))
 			p.stopping = true
-		} else if !killed && err != nil {
+		} else if !killed && !asked && err != nil {
 			p.problems = append(p.problems, fmt.Sprintf("%s: %v %s", p.role, err, p.stderr))
 		}
 		if killed {
