@@ -248,18 +248,10 @@ func (s *Server) peersOf(c *client) map[*client]bool {
 
 // open takes a new connection into the state.
 func (s *Server) open(c *client) {
-	waiting := 0
-	for o := range s.clients {
-		if !o.registered {
-			waiting++
-		}
-	}
 	s.serial++
 	c.serial, c.open = s.serial, true
 	s.clients[c] = struct{}{}
-	if waiting >= maxUnregistered {
-		s.drop(c, "Too many connections are waiting to register")
-	}
+	s.thinOut()
 }
 
 // checkAlive drops a client that does not register, or gives no sign of life.

@@ -134,12 +134,135 @@ func TestConnectionBounds(t *testing.T) {
 				t.Fatal("closed at the bound")
 			}
 		}
-		c := h.dial()
-		want(t, c.got(), "ERROR :Closing link: Too many connections are waiting to register")
-		waiting[0].do("NICK b", "USER b 0 * :b")
+		c := h.dial() // who has waited longest makes room
+		want(t, waiting[0].got(), "ERROR :Closing link: Too many connections are waiting to register")
+		want(t, c.got())
+		wantPart(t, waiting[1].do("NICK b", "USER b 0 * :b"), " 001 b ")
 		h.dial()
 		past := h.dial()
 		want(t, past.got(), "ERROR :Too many connections")
+	})
+}
+
+// TestLongest: of a crowd the one who has waited longest, of the host that has most.
+func TestLongest(t *testing.T) {
+	for _, x := range []struct {
+		hosts string
+		want  int
+	}{{"a", 0}, {"a b c", 0}, {"a b b", 1}, {"a b a b b", 1}, {"a b c d d", 3}, {"b a a a a b", 1}} {
+		if got := longest(strings.Fields(x.hosts)); got != x.want {
+			t.Errorf("%s: %d", x.hosts, got)
+		}
+	}
+}
+
+// TestHalfOpenHandshakes: a thousand connections that begin TLS and do not go on keep nobody out, hold few
+// goroutines, and leave none.
+func TestHalfOpenHandshakes(t *testing.T) {
+	cert, key := certificate(t, t.TempDir(), "one.test")
+	s, err := New(Config{Log: newFakeGraph(), Outbox: &fakeOutbox{}, Listen: []Listen{{"127.0.0.1:0", cert, key}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	addr := s.Addrs()[0].String()
+	for i := range 1000 {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if i%2 == 0 {
+			c.Write([]byte{22, 3, 1, 0, 200, 1}) // the head of a record
+		}
+		if i%100 != 0 {
+			continue
+		}
+		honest, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // self-signed
+		if err != nil {
+			t.Fatalf("after %d: %v", i, err)
+		}
+		honest.SetDeadline(time.Now().Add(time.Minute))
+		fmt.Fprint(honest, "NICK a\r\nUSER a 0 * :a\r\nQUIT\r\n")
+		if l, err := bufio.NewReader(honest).ReadString('\n'); err != nil || !strings.Contains(l, " 001 a ") {
+			t.Errorf("after %d: %q, %v", i, l, err)
+		}
+		honest.Close()
+		if n := s.conns.Load(); n > maxHandshakes+maxUnregistered {
+			t.Errorf("%d connections", n)
+		}
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) { // after the last goroutine
+		t.Errorf("Run returned %v", err)
+	}
+	if len(s.shaking.all) != 0 {
+		t.Errorf("%d handshakes are left", len(s.shaking.all))
+	}
+}
+
+// TestOneOfManyIsSlow: of a hundred clients in a channel one does not read, and asks for the names of a
+// channel with 50,000 nicks again and again. Nobody else waits, for a moment of fake time or longer.
+func TestOneOfManyIsSlow(t *testing.T) {
+	const others, said = 99, 200
+	serve(t, nil, func(h *harness) {
+		for i := range 50_000 { // the names that are kept are bounded (maxSpeakers)
+			h.graph.say("#c", fmt.Sprintf("remote-nick-%d", i), "x")
+		}
+		mine, theirs := net.Pipe()
+		h.lis.conns <- theirs
+		r := bufio.NewReader(mine)
+		mine.Write([]byte("CAP REQ :no-history\r\nNICK slow\r\nUSER s 0 * :s\r\nCAP END\r\n"))
+		for l := ""; !strings.Contains(l, " 422 "); {
+			var err error
+			if l, err = r.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stop := make(chan struct{})
+		go func() {
+			defer close(stop)
+			for range 200 { // not for ever: fake time stands still meanwhile
+				if _, err := mine.Write([]byte("JOIN #c\r\nNAMES #c\r\n")); err != nil {
+					return
+				}
+			}
+		}()
+		var all []*testClient
+		for i := range others {
+			all = append(all, h.join(fmt.Sprintf("n%d", i), "#c", "no-history"))
+		}
+		for _, c := range all {
+			c.got()
+		}
+		start := time.Now()
+		for i := range said {
+			h.graph.say("#c", "rob", fmt.Sprint(i))
+			all[i%others].send(fmt.Sprintf("PRIVMSG #c :own %d", i))
+		}
+		for i, c := range all {
+			lines := c.got()
+			if n := count(lines, ":rob!~net@darkirc PRIVMSG #c "); n != said {
+				t.Fatalf("client %d got %d lines", i, n)
+			}
+			if n := count(lines, " PRIVMSG #c :own "); n < said-3 {
+				t.Fatalf("client %d got %d lines of the others", i, n)
+			}
+		}
+		if waited := time.Since(start); waited != 0 {
+			t.Errorf("the others waited for %v", waited)
+		}
+		if n := len(h.server.clients); n != others {
+			t.Errorf("%d clients: the slow one is not cut off", n)
+		}
+		time.Sleep(writeTimeout + flushTimeout + drainTimeout + tick)
+		<-stop
+		mine.Close()
 	})
 }
 

@@ -74,7 +74,9 @@ const (
 	// maxListed bounds the answers to LIST and WHO, and ends the one to NAMES without a channel.
 	maxListed = 1000
 
-	// maxUnregistered bounds the connections that have not registered.
+	// maxHandshakes bounds the TLS handshakes under way, and maxUnregistered the connections
+	// that have not registered: together fewer than there may be, so that neither keeps anybody out.
+	maxHandshakes   = 64
 	maxUnregistered = 64
 	// maxThrottled bounds the hosts whose failed passwords are counted.
 	maxThrottled = 1024

@@ -168,6 +168,31 @@ func TestPasswordThrottle(t *testing.T) {
 	})
 }
 
+// TestThrottleLocksNobodyOut: while somebody on the owner's own host tries passwords on as many connections as may
+// wait, the right one gets in after the longest wait, and others of the server wait for nothing.
+func TestThrottleLocksNobodyOut(t *testing.T) {
+	h, err := bcrypt.GenerateFromPassword([]byte("right"), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve(t, func(c *Config, _ *fakeGraph) { c.PasswordHash = string(h) }, func(h *harness) {
+		inside := h.dial()
+		wantPart(t, inside.do("PASS right", "NICK in", "USER in 0 * :in"), " 001 in ")
+		for range 3 * maxUnregistered {
+			h.dial().send("PASS wrong", "NICK a", "USER a 0 * :a")
+		}
+		owner, start := h.dial(), time.Now()
+		owner.send("PASS right", "NICK owner", "USER o 0 * :o")
+		for !has(owner.got(), " 001 owner ") {
+			if time.Since(start) > throttleMax {
+				t.Fatal("locked out")
+			}
+			wantPart(t, inside.do("PING x"), "PONG")
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+}
+
 func TestThrottleIsBounded(t *testing.T) {
 	var th throttle
 	now := time.Now()

@@ -33,6 +33,7 @@ type Server struct {
 	conns    atomic.Int64 // open connections
 	certs    certificates
 	throttle throttle
+	shaking  crowd
 	hashing  chan struct{} // one password check at a time: bcrypt is slow on purpose
 
 	noticesMu sync.Mutex
