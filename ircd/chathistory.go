@@ -256,6 +256,16 @@ func (s *Server) answerHistory(rq *request, q *query, last arrival.Seq) {
 	}
 }
 
+// read reads the message at a place; ok is false where it was pruned or cancelled since.
+func (f *feed) read(at arrival.Seq) (e entry, ok bool, err error) {
+	a, ok, err := f.s.cfg.Log.Get(at)
+	if err != nil || !ok {
+		return e, false, err
+	}
+	in, ok := f.open(&a)
+	return in.entry(), ok && len(in.lines) > 0, nil
+}
+
 // fetch reads the messages of marks. What was pruned or cancelled since is left out.
 func (s *Server) fetch(ctx context.Context, ring *privmsg.Keyring, marks []arrival.Mark) (page []entry, err error) {
 	f := feed{s: s, ring: ring}
@@ -263,15 +273,11 @@ func (s *Server) fetch(ctx context.Context, ring *privmsg.Keyring, marks []arriv
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		a, ok, err := s.cfg.Log.Get(m.Seq)
+		e, ok, err := f.read(m.Seq)
 		if err != nil {
 			return nil, err
 		}
-		if !ok {
-			continue
-		}
-		if in, ok := f.open(&a); ok && len(in.lines) > 0 {
-			e := in.entry()
+		if ok {
 			e.asked = true
 			page = append(page, e)
 		}

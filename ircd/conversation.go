@@ -41,7 +41,8 @@ type member struct {
 	joined  time.Time // wall clock
 	proven  int       // entries up to here were read
 	known   bool      // the client has a cursor here: what came before was read
-	waiting bool      // the log is not complete yet: next and live are not set
+	waiting bool      // the log is not complete yet: next and live are not set; or older is being read
+	older   older     // what comes before the log
 }
 
 // An entry is one message in a log. Its lines are fit to be sent.
@@ -155,7 +156,7 @@ func (s *Server) add(cv *conversation, e entry) {
 		s.speak(cv, e.nick, e.arrived, e.mine)
 	}
 	for c, m := range cv.members {
-		if !m.waiting && m.next == i {
+		if !m.waiting && m.next == i && len(m.older.page) == 0 {
 			m.next = i + 1
 			s.show(c, cv, &e, "")
 		}

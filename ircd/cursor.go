@@ -78,8 +78,16 @@ func (s *Server) probe(c *client, now time.Time) {
 	}
 	upTo := map[*conversation]reach{}
 	look := func(cv *conversation) {
-		if m := cv.members[c]; m != nil && !m.waiting && m.next > m.proven {
-			upTo[cv] = reach{m.next, cv.reached(m.next)}
+		m := cv.members[c]
+		if m == nil || m.waiting {
+			return
+		}
+		seq := max(cv.reached(m.next), m.older.shown)
+		if len(m.older.page) > 0 {
+			seq = m.older.shown // what is in memory comes after the rest of it
+		}
+		if m.next > m.proven || m.older.shown > m.older.proven {
+			upTo[cv] = reach{m.next, seq}
 		}
 	}
 	for cv := range c.joined {
@@ -117,7 +125,7 @@ func cmdPong(s *Server, rq *request) error {
 	device := c.device()
 	for cv, r := range c.probe.upTo {
 		if m := cv.members[c]; m != nil {
-			m.proven = max(m.proven, r.next)
+			m.proven, m.older.proven = max(m.proven, r.next), max(m.older.proven, r.seq)
 		}
 		if s.convs[cv.folded] != cv {
 			continue // its key is gone, and what was read with it

@@ -37,6 +37,15 @@ type (
 	}
 	// evCaughtUp: the feed has delivered everything that was stored when it began.
 	evCaughtUp struct{ feed int }
+	// evOlder: what a member gets from the Log was read.
+	evOlder struct {
+		c     *client
+		cv    *conversation
+		m     *member
+		asked int
+		page  []entry
+		left  int
+	}
 	// evAccepted: a client's message went to the outbox; its reader waits.
 	evAccepted struct {
 		rq     *request
@@ -76,6 +85,7 @@ func (evDrained) event()  {}
 func (evArrival) event()  {}
 func (evRead) event()     {}
 func (evCaughtUp) event() {}
+func (evOlder) event()    {}
 func (evAccepted) event() {}
 func (evPassword) event() {}
 func (evReloaded) event() {}

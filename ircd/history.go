@@ -38,24 +38,39 @@ func (s *Server) placeLate(c *client, cv *conversation, m *member) {
 }
 
 // place puts m where its history begins: after what the client's device has read, bounded by number
-// and by age (T28); and where it ends: at live.
+// and, where that is not known, by age (T28); and where it ends: at live.
 func (s *Server) place(c *client, cv *conversation, m *member, live int) {
 	m.waiting, m.live = false, live
-	m.next = m.live
+	m.next, m.older = m.live, older{asked: m.older.asked}
 	read, known := s.cursor(c, cv)
 	proven := cv.proven[c.device()]
 	m.known = known || proven > 0
-	if !c.caps.has(capNoHistory|capChathistory) && !s.quiet(c) {
+	wanted := !c.caps.has(capNoHistory|capChathistory) && !s.quiet(c)
+	if wanted {
 		horizon := s.cfg.Now().Add(-s.cfg.HistoryAge)
-		for m.next > max(cv.base, proven) && m.live-m.next < s.cfg.HistoryLines && !cv.log[m.next-1-cv.base].arrived.Before(horizon) {
-			if e := &cv.log[m.next-1-cv.base]; known && e.seq != 0 && e.seq <= read {
+		there := proven > cv.base // what comes before was read
+		for m.next > max(cv.base, proven) && m.live-m.next < s.cfg.HistoryLines {
+			e := &cv.log[m.next-1-cv.base]
+			if known && e.seq != 0 && e.seq <= read {
+				there = true
+				break
+			}
+			if !m.known && e.arrived.Before(horizon) {
 				break
 			}
 			m.next--
 		}
+		if known && !there {
+			s.beginOlder(c, cv, m, read, s.cfg.HistoryLines-(m.live-m.next))
+		}
 	}
 	m.proven = m.next
-	if m.next < cv.end() && !slices.Contains(c.behind, cv) {
+	s.follow(c, cv, m)
+}
+
+// follow has c sent what it is behind with.
+func (s *Server) follow(c *client, cv *conversation, m *member) {
+	if (m.next < cv.end() || len(m.older.page) > 0) && !slices.Contains(c.behind, cv) {
 		c.behind = append(c.behind, cv)
 	}
 }
@@ -67,7 +82,7 @@ func (s *Server) pump(c *client) {
 	for len(c.behind) > 0 && !c.gone && c.queue.size() < lowWater {
 		cv := c.behind[0]
 		m := cv.members[c]
-		if m == nil || m.waiting || m.next >= cv.end() {
+		if m == nil || m.waiting || m.next >= cv.end() && len(m.older.page) == 0 {
 			c.behind = c.behind[1:]
 			continue
 		}
@@ -83,15 +98,21 @@ func (s *Server) pump(c *client) {
 func (s *Server) page(c *client, cv *conversation, m *member) {
 	ref, target := "", cv.name
 	for range historyPage {
-		if m.next >= cv.end() || c.gone {
+		old := len(m.older.page) > 0
+		if !old && m.next >= cv.end() || m.waiting || c.gone {
 			break
 		}
-		if c.caps.has(capBatch) && ref == "" && m.next < m.live {
+		history := old || m.next < m.live
+		if c.caps.has(capBatch) && ref == "" && history {
 			ref = s.newBatch()
 			s.send(c, plain(s.cfg.ServerName, "BATCH", "+"+ref, "chathistory", target))
 		}
-		if ref != "" && m.next >= m.live {
+		if ref != "" && !history {
 			break
+		}
+		if old {
+			s.pageOlder(c, cv, m, ref)
+			continue
 		}
 		e := &cv.log[m.next-cv.base]
 		m.next++
@@ -102,6 +123,16 @@ func (s *Server) page(c *client, cv *conversation, m *member) {
 	}
 	if ref != "" {
 		s.send(c, plain(s.cfg.ServerName, "BATCH", "-"+ref))
+	}
+}
+
+// pageOlder sends the next older message, and has more of them read when there are.
+func (s *Server) pageOlder(c *client, cv *conversation, m *member, ref string) {
+	o := &m.older
+	s.show(c, cv, &o.page[0], ref)
+	o.shown = o.page[0].seq
+	if o.page = o.page[1:]; len(o.page) == 0 && o.left > 0 {
+		s.readOlder(c, cv, m, o.left)
 	}
 }
 

@@ -65,6 +65,9 @@ const (
 	// it was sent, probeTimeout how long one is waited for before another is asked.
 	probeInterval = 5 * time.Second
 	probeTimeout  = time.Minute
+	// maxReading bounds the readings of older messages for devices that were away, at a time: a
+	// client that connects has one for each contact.
+	maxReading = 4
 	// maxUnproven bounds the proofs that wait for the places of own messages, oldest out
 	// first: one for each conversation that a client has read ahead in.
 	maxUnproven = 1024

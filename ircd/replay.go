@@ -66,6 +66,8 @@ func (s *Server) historyExtent(rq *request) {
 				rq.say("*status", "Your client asked for no history: nothing comes unasked")
 			case s.quiet(c):
 				rq.say("*status", "At a JOIN nothing comes unasked: HISTORY ON changes that")
+			case c.device() != "":
+				rq.say("*status", fmt.Sprintf("At a JOIN you get what this device has not read, at most %s: HISTORY OFF changes that", plural(s.cfg.HistoryLines, "message")))
 			default:
 				rq.say("*status", fmt.Sprintf("At a JOIN you get what you have not seen, at most %s of the last %s: HISTORY OFF changes that",
 					plural(s.cfg.HistoryLines, "message"), hoursText(s.cfg.HistoryAge)))

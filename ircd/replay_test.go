@@ -95,6 +95,7 @@ func TestHistoryOff(t *testing.T) {
 
 		p, _ := h.on("phone")
 		p.proves()
+		wantPart(t, []string{ask(p, "HISTORY")}, "what this device has not read, at most 500 messages: HISTORY OFF")
 		wantPart(t, []string{ask(p, "HISTORY OFF")}, "for device phone")
 		h.graph.say("#dev", "rob", "live")
 		want(t, texts(p.got(), "PRIVMSG"), "live")
@@ -449,4 +450,80 @@ func FuzzChathistory(f *testing.F) {
 func privmsgFits(s string) bool {
 	return len(s) < 400 && strings.ToValidUTF8(s, "") == s && !strings.ContainsAny(s, "\r\n\x00") && strings.TrimSpace(s) != "" && s[0] != ' ' &&
 		privmsg.Fold(s) != ""
+}
+
+// TestAwayForDays: a device goes on where it has read to, though memory does not reach back as far: in order,
+// once, bounded, paced, and only as far as it proved; a device that is not known gets a day.
+func TestAwayForDays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		graph, custody := graphOf(t, true), kv.OpenMemory()
+		defer graph.Close()
+		var n *testNode
+		start := func() {
+			n = startNode(t, graph, custody, Settings{}, func(c *Config) {
+				c.HistoryLines = 100
+				var err error
+				if c.ReadState, err = readstate.Open(custody, nil); err != nil {
+					t.Fatal(err)
+				}
+			})
+			time.Sleep(time.Second)
+		}
+		start()
+		p, _ := n.on("phone", "batch")
+		hear(t, graph, "#dev", "rob", "read")
+		want(t, texts(p.got(), "PRIVMSG"), "read")
+		p.proves()
+		p.do("QUIT")
+		var missed []string
+		say := func(count int) {
+			for range count {
+				missed = append(missed, fmt.Sprint(len(missed)))
+				hear(t, graph, "#dev", "rob", missed[len(missed)-1])
+			}
+		}
+		check := func(lines, want []string) {
+			t.Helper()
+			if got := texts(lines, "PRIVMSG"); strings.Join(got, " ") != strings.Join(want, " ") {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+		say(50)
+		time.Sleep(72 * time.Hour)
+		n.end()
+		start()
+		p, lines := n.on("phone", "batch") // nothing is in memory
+		check(lines, missed)
+		p.do("QUIT") // without a proof
+		say(10)
+		p, lines = n.on("phone")
+		check(lines, missed) // some from the Log, some from memory
+		p.proves()
+		p.do("QUIT")
+		p, lines = n.on("phone")
+		check(lines, nil)
+		say(1)
+		check(p.got(), missed[60:])
+		p.proves()
+		p.do("QUIT")
+		q, lines := n.on("tablet")
+		check(lines, missed[50:])
+		q.do("QUIT")
+
+		say(101)
+		time.Sleep(72 * time.Hour)
+		say(2)
+		n.end()
+		start()
+		p, lines = n.on("phone")
+		check(lines, missed[len(missed)-100:])
+		say(1) // while nothing was proven
+		check(p.got(), missed[len(missed)-1:])
+		p.proves()
+		n.end()
+		start()
+		p, lines = n.on("phone")
+		check(lines, nil)
+		n.end()
+	})
 }

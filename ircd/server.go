@@ -35,6 +35,7 @@ type Server struct {
 	throttle throttle
 	shaking  crowd
 	hashing  chan struct{} // one password check at a time: bcrypt is slow on purpose
+	reading  chan struct{} // so many readings of older messages at a time
 
 	noticesMu sync.Mutex
 	notices   []outbound.Notice // guarded by noticesMu; to be told at the next tick
@@ -108,6 +109,7 @@ func New(cfg Config) (*Server, error) {
 		events:  make(chan event, 64),
 		done:    make(chan struct{}),
 		hashing: make(chan struct{}, 1),
+		reading: make(chan struct{}, maxReading),
 		state: state{
 			clients: map[*client]struct{}{},
 			nicks:   map[string]*client{},
@@ -242,6 +244,8 @@ func (s *Server) handle(ctx context.Context, ev event) {
 		if ev.feed == s.feed {
 			s.catchUp()
 		}
+	case evOlder:
+		s.olderRead(ev)
 	case evAccepted:
 		s.accepted(ev)
 	case evPassword:
