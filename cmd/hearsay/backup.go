@@ -139,12 +139,9 @@ func newBackup() *cobra.Command {
 					return errors.New("the passphrase is empty; --plaintext makes a backup that everybody can read")
 				}
 			}
-			err = withDaemon(cmd.Context(), w, func(ctx context.Context, c *rpc.Client) error {
-				return untold(c.Call(ctx, "hearsay.backup", []backupRequest{req}, nil))
-			})
-			if errors.Is(err, rpc.ErrNotRunning) {
-				err = backupStopped(w, req)
-			}
+			err = askOr(cmd.Context(), w, func(ctx context.Context, c *rpc.Client) error {
+				return c.Call(ctx, "hearsay.backup", []backupRequest{req}, nil)
+			}, func(cfg *config.Config, _ string) error { return backupStopped(cfg, req) })
 			if err != nil {
 				return err
 			}
@@ -159,11 +156,7 @@ func newBackup() *cobra.Command {
 }
 
 // backupStopped backs up the datastore of a stopped daemon.
-func backupStopped(w where, req backupRequest) error {
-	cfg, _, _, err := w.load()
-	if err != nil {
-		return err
-	}
+func backupStopped(cfg *config.Config, req backupRequest) error {
 	return withStopped(cfg, false, func(c *custody) error {
 		graph, err := kv.Open(graphOptions(cfg, nil))
 		if err != nil {

@@ -83,24 +83,21 @@ func (d *daemon) edit(ctx context.Context, params json.RawMessage) (any, error) 
 // editFile has the running daemon change the file that it runs on or, where none runs,
 // changes the one that it would.
 func editFile(ctx context.Context, w where, r editRequest) (reply editReply, running bool, err error) {
-	err = withDaemon(ctx, w, func(ctx context.Context, c *rpc.Client) error {
+	running = true
+	err = askOr(ctx, w, func(ctx context.Context, c *rpc.Client) error {
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
-		return untold(c.Call(ctx, "hearsay.edit", []editRequest{r}, &reply))
+		return c.Call(ctx, "hearsay.edit", []editRequest{r}, &reply)
+	}, func(_ *config.Config, path string) (err error) {
+		running = false
+		d := &daemon{file: path}
+		if path == "" {
+			d.defaultFile = config.OSEnv().ConfigFile()
+		}
+		reply, err = fileEditor{file: d.editable}.do(ctx, r)
+		return err
 	})
-	if !errors.Is(err, rpc.ErrNotRunning) {
-		return reply, true, err
-	}
-	_, path, _, err := w.load()
-	if err != nil {
-		return reply, false, err
-	}
-	d := &daemon{file: path}
-	if path == "" {
-		d.defaultFile = config.OSEnv().ConfigFile()
-	}
-	reply, err = fileEditor{file: d.editable}.do(ctx, r)
-	return reply, false, err
+	return reply, running, err
 }
 
 // printEdit says what an edit did.

@@ -162,19 +162,13 @@ func (c *custody) cancel(ctx context.Context, position uint64) error {
 // onQueue does something to the queue of the running daemon, or else to that of a
 // datastore whose daemon is stopped.
 func onQueue(ctx context.Context, w where, online func(ctx context.Context, c *rpc.Client) error, offline func(ctx context.Context, c *custody) error) error {
-	err := withDaemon(ctx, w, func(ctx context.Context, c *rpc.Client) error {
+	return askOr(ctx, w, func(ctx context.Context, c *rpc.Client) error {
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
-		return untold(online(ctx, c))
+		return online(ctx, c)
+	}, func(cfg *config.Config, _ string) error {
+		return withStopped(cfg, false, func(c *custody) error { return offline(ctx, c) })
 	})
-	if !errors.Is(err, rpc.ErrNotRunning) {
-		return err
-	}
-	cfg, _, _, err := w.load()
-	if err != nil {
-		return err
-	}
-	return withStopped(cfg, false, func(c *custody) error { return offline(ctx, c) })
 }
 
 // withStopped opens the custody store of a datastore whose daemon is stopped.
