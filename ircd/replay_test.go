@@ -524,6 +524,17 @@ func TestAwayForDays(t *testing.T) {
 		start()
 		p, lines = n.on("phone")
 		check(lines, nil)
+		p.do("QUIT")
+		say(3)
+		time.Sleep(72 * time.Hour)
+		n.end()
+		start()
+		p, lines = n.on("phone")
+		check(lines, missed[len(missed)-3:])
+		p.proves() // of what came from the Log alone
+		p.do("QUIT")
+		_, lines = n.on("phone")
+		check(lines, nil)
 		n.end()
 	})
 }

@@ -206,7 +206,7 @@ func TestStage(t *testing.T) {
 		})
 	}
 	rows, err := p.arrivals.Read(0, false, 9)
-	if err != nil || len(rows) != 1 || rows[0].Kind != arrival.Mail {
+	if err != nil || len(rows) != 1 || rows[0].Kind != arrival.Mail || rows[0].Place.Tag != arrival.Tag(from("bob").ID) || rows[0].Place.Size == 0 {
 		t.Errorf("rows %v, %v", rows, err)
 	}
 }
