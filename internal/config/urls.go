@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -47,41 +48,10 @@ func checkHostPort(host, port string) string {
 	return ""
 }
 
-// checkDial is "" for the address of a peer or a seed, else what is wrong.
-func checkDial(text string) string {
-	scheme, host, port, path, problem := splitURL(text)
+// checkSpoken is "" for an address of the network, else what is wrong.
+func checkSpoken(scheme, host, port, path string) string {
 	switch {
-	case problem != "":
-		return problem
 	case unspoken[scheme]:
-		return ""
-	case !spoken[scheme]:
-		return "has the unknown scheme " + strconv.Quote(scheme)
-	case scheme == "unix":
-		if host != "" || port != "" || !strings.HasPrefix(path, "/") {
-			return "must be unix:///absolute/path"
-		}
-		return ""
-	}
-	if problem := checkHostPort(host, port); problem != "" {
-		return problem
-	}
-	if strings.HasPrefix(scheme, "socks5") {
-		dest, destPort, err := net.SplitHostPort(strings.TrimPrefix(path, "/"))
-		if err != nil || checkHostPort(dest, destPort) != "" {
-			return "must be " + scheme + "://proxy:port/host:port"
-		}
-	}
-	return ""
-}
-
-// checkListen is "" for an address to listen on, else what is wrong.
-func checkListen(text string) string {
-	scheme, host, port, path, problem := splitURL(text)
-	switch {
-	case problem != "":
-		return problem
-	case unspoken[scheme], proxied[scheme] && scheme != "tor":
 		return "" // a warning, given elsewhere
 	case !spoken[scheme]:
 		return "has the unknown scheme " + strconv.Quote(scheme)
@@ -94,18 +64,51 @@ func checkListen(text string) string {
 	return checkHostPort(host, port)
 }
 
-func checkIRCListen(text string) string {
+// checkDial is "" for the address of a peer or a seed, else what is wrong.
+func checkDial(text string) string {
+	scheme, host, port, path, problem := splitURL(text)
+	if problem == "" {
+		problem = checkSpoken(scheme, host, port, path)
+	}
+	if problem == "" && strings.HasPrefix(scheme, "socks5") {
+		dest, destPort, err := net.SplitHostPort(strings.TrimPrefix(path, "/"))
+		if err != nil || checkHostPort(dest, destPort) != "" {
+			return "must be " + scheme + "://proxy:port/host:port"
+		}
+	}
+	return problem
+}
+
+// checkListen is "" for an address to listen on, else what is wrong.
+func checkListen(text string) string {
 	scheme, host, port, path, problem := splitURL(text)
 	switch {
 	case problem != "":
 		return problem
-	case scheme != "tcp" && scheme != "tcp+tls":
-		return "must begin with tcp:// or tcp+tls://"
+	case proxied[scheme] && scheme != "tor":
+		return "" // a warning, given elsewhere
+	}
+	return checkSpoken(scheme, host, port, path)
+}
+
+// checkServer is "" for a host and port under one of the schemes, else what is wrong.
+func checkServer(text string, schemes ...string) string {
+	scheme, host, port, path, problem := splitURL(text)
+	switch {
+	case problem != "":
+		return problem
+	case !slices.Contains(schemes, scheme):
+		return "must begin with " + strings.Join(schemes, ":// or ") + "://"
 	case path != "" && path != "/":
 		return "must end after the port"
 	}
 	return checkHostPort(host, port)
 }
+
+func checkIRCListen(text string) string { return checkServer(text, "tcp", "tcp+tls") }
+
+// checkProxy is "" for a SOCKS5 proxy, else what is wrong.
+func checkProxy(text string) string { return checkServer(text, "socks5") }
 
 func checkRPCListen(text string) string {
 	scheme, host, port, path, problem := splitURL(text)
@@ -119,20 +122,6 @@ func checkRPCListen(text string) string {
 		return ""
 	case scheme != "tcp" && scheme != "http+tcp":
 		return "must begin with unix://, tcp:// or http+tcp://"
-	case path != "" && path != "/":
-		return "must end after the port"
-	}
-	return checkHostPort(host, port)
-}
-
-// checkProxy is "" for a SOCKS5 proxy, else what is wrong.
-func checkProxy(text string) string {
-	scheme, host, port, path, problem := splitURL(text)
-	switch {
-	case problem != "":
-		return problem
-	case scheme != "socks5":
-		return "must begin with socks5://"
 	case path != "" && path != "/":
 		return "must end after the port"
 	}
