@@ -20,13 +20,21 @@ import (
 const patience = 60 * time.Second
 
 // need skips a test whose programs are not installed, and fails it where they have to be.
+// What has a slash is a pattern of a file that a program needs.
 func need(t *testing.T, programs ...string) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("short")
 	}
 	for _, prog := range programs {
-		if _, err := exec.LookPath(prog); err != nil {
+		_, err := exec.LookPath(prog)
+		if strings.Contains(prog, "/") {
+			var found []string
+			if found, err = filepath.Glob(prog); err == nil && len(found) == 0 {
+				err = os.ErrNotExist
+			}
+		}
+		if err != nil {
 			if os.Getenv("HEARSAY_E2E") != "" {
 				t.Fatalf("%s is not installed", prog)
 			}

@@ -23,6 +23,9 @@ type hexchat struct {
 	n   int
 }
 
+// hexchatLua is the plugin that runs the script, where Debian puts it.
+const hexchatLua = "/usr/lib/*/hexchat/plugins/lua.so"
+
 // hexchatScript types the lines "window TAB command" of the files that are put there, and
 // writes down what comes from the server.
 const hexchatScript = `

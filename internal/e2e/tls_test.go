@@ -12,7 +12,7 @@ import (
 // conversation with the same times, nothing twice. What cannot go is told in the window
 // it was typed in. Another certificate is served after a SIGHUP (issue 5).
 func TestTLSClients(t *testing.T) {
-	need(t, "catgirl", "hexchat", "Xvfb", "weechat-headless", "irssi", "tmux")
+	need(t, "catgirl", "hexchat", hexchatLua, "Xvfb", "weechat-headless", "irssi", "tmux")
 	t.Parallel()
 	bin := build(t)
 	n := startNodeWith(t, bin, "quic", nil, nodeOptions{tls: true, maxMessages: 4})
