@@ -140,7 +140,6 @@ type course struct {
 	problems          []string
 	said, sure        []string // texts that Alice typed; that she saw accepted
 	strangers         map[string]endpoint.Requester
-	leaseEnds         time.Time
 }
 
 const crashMagic = 7
@@ -175,7 +174,7 @@ func fixedPort(t testing.TB) string {
 // newCourse writes the configurations. peer is a node of Alice's network.
 func newCourse(t *testing.T, dies crashCase, peer string) *course {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "hearsay-crash") // short: sockets lie in it
+	dir, err := os.MkdirTemp("", "hearsay-crash") //nolint:usetesting // sockets lie in it: their paths are short
 	if err != nil {
 		t.Fatal(err)
 	}
