@@ -73,9 +73,32 @@ func (g *Graph) Find(id ID) (Event, Slot, error) {
 
 // FindAll is Find for many ids at once: those that are found, in the order of ids, as
 // many as have maxBytes together, and one at least. What cannot be read is left out.
-func (g *Graph) FindAll(ids []ID, maxBytes int) (list []Event) {
+func (g *Graph) FindAll(ids []ID, maxBytes int) []Event {
+	if len(ids) < findTogether {
+		list, _ := g.findAll(ids, maxBytes)
+		return list
+	}
+	// Two read, since whoever asked waits for all of it.
+	half := len(ids) / 2
+	second := make(chan []Event, 1)
+	go func() {
+		list, _ := g.findAll(ids[half:], maxBytes)
+		second <- list
+	}()
+	list, size := g.findAll(ids[:half], maxBytes)
+	for _, e := range <-second {
+		if size += e.Size(); size > maxBytes && len(list) > 0 {
+			break // also where the first half was cut
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// findAll is one part of FindAll. size is that of the list, and of the event for which
+// there was no room, if it was cut: more than maxBytes then.
+func (g *Graph) findAll(ids []ID, maxBytes int) (list []Event, size int) {
 	states := g.retained()
-	size := 0
 	_ = g.store.View(func(r kv.Reader) error {
 		for i := range ids {
 			e, ok := g.findIn(r, states, &ids[i])
@@ -89,7 +112,7 @@ func (g *Graph) FindAll(ids []ID, maxBytes int) (list []Event) {
 		}
 		return nil
 	})
-	return list
+	return list, size
 }
 
 func (g *Graph) findIn(r kv.Reader, states []*slotState, id *ID) (Event, bool) {

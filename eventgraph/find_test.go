@@ -30,6 +30,33 @@ func TestFindAll(t *testing.T) {
 	if got := g.FindAll(ids[1:], 1); len(got) != 1 {
 		t.Errorf("%d events where not even one fits", len(got))
 	}
+	// Read by two, it is the same: a prefix of what there is, and never one with a gap.
+	many := chain(g.Params(), s, 4*findTogether)[10:] // behind the ten
+	for i := range many {
+		if i%5 == 4 { // small ones among large ones
+			many[i] = forge(many[i].Timestamp, "s", &events[9])
+		} else {
+			many[i] = forge(many[i].Timestamp, string(bytes.Repeat([]byte("l"), 900)), &events[9])
+		}
+	}
+	mustInsert(t, g, s, many...)
+	var all []ID
+	total := 0
+	for i := range many {
+		all = append(all, many[i].ID())
+		total += many[i].Size()
+	}
+	for most := 1; most < total+500; most += 333 {
+		got := g.FindAll(all, most)
+		size := 0
+		for i := range got {
+			size += got[i].Size()
+		}
+		if !reflect.DeepEqual(got, many[:len(got)]) || size > most && len(got) > 1 ||
+			len(got) < len(many) && size+many[len(got)].Size() <= most {
+			t.Fatalf("%d events of %d bytes in %d", len(got), size, most)
+		}
+	}
 	g.slots[s].dropped.Store(true)
 	if got := g.FindAll(ids, 1<<20); len(got) != 0 {
 		t.Error("of a slot that is gone")

@@ -56,6 +56,9 @@ const (
 	// maxKeptTips is how many tips of a slot stay in memory without its index.
 	maxKeptTips = 1024
 
+	// findTogether is from how many ids on two read them.
+	findTogether = 64
+
 	// pruneKeys is how many events one pruning transaction deletes, header-only ones
 	// dropped on request included.
 	pruneKeys = 1000
