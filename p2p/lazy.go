@@ -100,8 +100,12 @@ func (q *sendQueue) admitUpTo(ctx context.Context, m *queued, least, most int) e
 		case !errors.Is(err, errQueueFull):
 			return err
 		case room == nil:
-			m.size = most
-			return q.admit(ctx, m, true)
+			m.size = least + sendPool/poolKept // that part is left to others at once
+			if err := q.admit(ctx, m, true); err != nil {
+				return err
+			}
+			q.shrink(m, least)
+			return nil
 		}
 		select {
 		case <-room:
