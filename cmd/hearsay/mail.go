@@ -398,8 +398,8 @@ func (m *mail) stage(tx kv.Txn, from endpoint.Contact, msg endpoint.Message) (ke
 	return m.arrivals.AppendMail(tx, o, eventgraph.HashContent(msg.Content), place)
 }
 
-func (m *mail) alias(tx kv.Txn, _ endpoint.Contact, a endpoint.Alias) error {
-	return m.arrivals.AliasMail(tx, arrival.ID(a.ID), a.ContentHash)
+func (m *mail) alias(tx kv.Txn, from endpoint.Contact, a endpoint.Alias) error {
+	return m.arrivals.AliasMail(tx, arrival.Origin{From: from.ID, ID: arrival.ID(a.ID)}, a.ContentHash)
 }
 
 // wrote tells whether content is a direct message that a contact wrote to us.
@@ -427,27 +427,25 @@ func (m *mail) Direct(ev *eventgraph.Event) (arrival.Origin, bool) {
 	return m.contacts().origin(ev.Content)
 }
 
-// Sibling implements arrival.Correspondence.
-func (m *mail) Sibling(r kv.Reader, row *arrival.Row, ev *eventgraph.Event) (bool, error) {
-	book := m.contacts()
-	o, ok := book.origin(ev.Content)
-	if !ok {
-		return false, nil
-	}
+// Author implements arrival.Correspondence.
+func (m *mail) Author(r kv.Reader, row *arrival.Row) (from [16]byte, ok bool, err error) {
 	if row.Kind == arrival.Mail {
 		_, wrote, err := endpoint.MessageIn(r, endpoint.MessageID(row.ID))
 		if errors.Is(err, kv.ErrNotFound) {
-			return false, nil
+			return from, false, nil
 		}
-		return wrote == o.From, err
+		return wrote, err == nil, err
+	}
+	if m.graph == nil {
+		return from, false, nil
 	}
 	for _, id := range row.Events() {
 		if a, err := m.graph.Arrival(id); err == nil {
-			wrote, ok := book.origin(a.Event.Content)
-			return ok && wrote.From == o.From, nil
+			o, ok := m.contacts().origin(a.Event.Content)
+			return o.From, ok, nil
 		}
 	}
-	return false, nil
+	return from, false, nil
 }
 
 // message reads what a mailbox brought, for the order of arrival.

@@ -211,9 +211,9 @@ func TestStage(t *testing.T) {
 	}
 }
 
-// TestSibling: a later generation is recognised of who wrote the message, and of nobody
-// else, whether the mailbox or the graph brought the first.
-func TestSibling(t *testing.T) {
+// TestAuthor: who wrote the message of a row, whether the mailbox or the graph brought it, and
+// what is no direct message to us.
+func TestAuthor(t *testing.T) {
 	p := newPost(t, map[string]int{"bob": 1, "carol": 1})
 	event := func(label string) *eventgraph.Event {
 		return &eventgraph.Event{Content: content(t, p.rings[label], "me", "x")}
@@ -226,17 +226,24 @@ func TestSibling(t *testing.T) {
 			t.Error("what is no direct message to us is one")
 		}
 	}
-	p.graph = oneEvent{*event("bob")}
-	row := &arrival.Row{Kind: arrival.Foreign, Event: eventgraph.ID{1}}
-	for label, want := range map[string]bool{"bob": true, "carol": false} {
+	for _, label := range []string{"bob", "carol"} {
+		wrote, _ := p.Direct(event(label))
+		p.graph = oneEvent{*event(label)}
 		p.tx(func(tx kv.Txn) error {
-			same, err := p.Sibling(tx, row, event(label))
-			if same != want {
-				t.Errorf("%s: %t", label, same)
+			from, ok, err := p.Author(tx, &arrival.Row{Kind: arrival.Foreign, Event: eventgraph.ID{1}})
+			if !ok || from != wrote.From {
+				t.Errorf("%s wrote it: %t", label, ok)
 			}
 			return err
 		})
 	}
+	p.tx(func(tx kv.Txn) error {
+		_, ok, err := p.Author(tx, &arrival.Row{Kind: arrival.Mail, ID: arrival.ID{1}})
+		if ok {
+			t.Error("somebody wrote mail that is not there")
+		}
+		return err
+	})
 }
 
 // oneEvent is a graph with one event under every id.

@@ -15,6 +15,7 @@ import (
 
 	"hearsay/eventgraph"
 	"hearsay/internal/arrival"
+	"hearsay/internal/kv"
 	"hearsay/internal/privmsg"
 	"hearsay/ircd"
 	"hearsay/mailbox"
@@ -48,7 +49,19 @@ type returned struct {
 	*post
 	relay *pageRelay
 	graph eventgraph.Seq
+	kept  keptEvents
 	rowID byte
+}
+
+// keptEvents is what a graph has.
+type keptEvents map[eventgraph.ID]eventgraph.Event
+
+func (k keptEvents) Arrival(id eventgraph.ID) (eventgraph.Arrival, error) {
+	ev, ok := k[id]
+	if !ok {
+		return eventgraph.Arrival{}, kv.ErrNotFound
+	}
+	return eventgraph.Arrival{Event: ev}, nil
 }
 
 func (r *returned) contact(label string) endpoint.Contact {
@@ -72,6 +85,10 @@ func (r *returned) gossip(content []byte) {
 	r.graph++
 	slot := eventgraph.Slot(1000 * uint64(r.graph))
 	ev := eventgraph.Event{Header: eventgraph.Header{Timestamp: uint64(slot) + 1, Layer: 1, ContentHash: eventgraph.HashContent(content)}, Content: content}
+	if r.kept == nil {
+		r.kept = keptEvents{}
+	}
+	r.kept[ev.Header.ID()], r.mail.graph = ev, r.kept
 	r.must(r.arrivals.Ingest([]eventgraph.Arrival{{Seq: r.graph, Slot: slot, Source: eventgraph.SourcePut, Time: time.Now(), Event: ev}},
 		func(*eventgraph.Arrival) (arrival.Place, bool) { return arrival.Place{}, true }))
 }
@@ -110,7 +127,7 @@ func (r *returned) restart() {
 	r.Helper()
 	log, err := arrival.Open(r.store, nil)
 	r.must(err)
-	again := &mail{arrivals: log, endpoint: r.mail.endpoint, own: r.own, book: r.book, log: noLog}
+	again := &mail{arrivals: log, graph: r.kept, endpoint: r.mail.endpoint, own: r.own, book: r.book, log: noLog}
 	r.mail = again
 	log.SetCorrespondence(again)
 }
@@ -201,6 +218,26 @@ func TestAliasOfMail(t *testing.T) {
 			if last, _ := r.arrivals.Last(); last != step.rows {
 				t.Errorf("event %d: %d rows, want %d", i, last, step.rows)
 			}
+		}
+	})
+}
+
+// TestAliasByStranger (decision 0225): carol cannot hide what bob says to us by an alias that
+// makes it a later generation of something else of his, when her mail comes before the graph
+// brings his.
+func TestAliasByStranger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPost(t, map[string]int{"bob": 1, "carol": 1})
+		r := &returned{post: p, relay: &pageRelay{}}
+		p.arrivals.SetCorrespondence(p.mail)
+		first, second := content(t, p.rings["bob"], "me", "yes"), content(t, p.rings["bob"], "me", "I mean no")
+		r.gossip(first)
+		for _, c := range [][]byte{first, second} {
+			r.page("carol", endpoint.Record{Alias: &endpoint.Alias{ID: endpoint.MessageID{9}, ContentHash: eventgraph.HashContent(c)}})
+		}
+		r.gossip(second)
+		if last, _ := r.arrivals.Last(); last != 2 {
+			t.Errorf("%d rows, want two", last)
 		}
 	})
 }

@@ -37,9 +37,10 @@ type Correspondence interface {
 	// bring a copy when the graph has long forgotten it, and which it is. From an author
 	// who names none, no two events have the same Origin.
 	Direct(ev *eventgraph.Event) (Origin, bool)
-	// Sibling tells whether an event is from who wrote the message of row: only then can
-	// it be a later generation of it, whatever an alias claims.
-	Sibling(r kv.Reader, row *Row, ev *eventgraph.Event) (bool, error)
+	// Author tells who wrote the message of row, by the pair's key; ok is false where that
+	// cannot be told any more. Only what they say themselves can be a later generation of
+	// it, whatever an alias claims, and whoever sends it.
+	Author(r kv.Reader, row *Row) (from [16]byte, ok bool, err error)
 }
 
 // SetCorrespondence is called before the log is used, where there are mailboxes.

@@ -16,7 +16,8 @@ import (
 // its content. "a7:2" says that it is the second generation of a's seventh message; "a2"
 // names no message.
 type pals struct {
-	wrote map[ID]byte // of mail
+	wrote map[ID]byte       // of mail
+	said  map[[32]byte]byte // of events, by their content
 }
 
 func (pals) Direct(ev *eventgraph.Event) (Origin, bool) {
@@ -29,8 +30,12 @@ func (pals) Direct(ev *eventgraph.Event) (Origin, bool) {
 	return o, true
 }
 
-func (p pals) Sibling(_ kv.Reader, row *Row, ev *eventgraph.Event) (bool, error) {
-	return p.wrote[row.ID] == ev.Content[0], nil
+func (p pals) Author(_ kv.Reader, row *Row) (from [16]byte, ok bool, err error) {
+	by := p.wrote[row.ID]
+	if row.Kind == Foreign {
+		by = p.said[row.Hash]
+	}
+	return [16]byte{by}, by != 0, nil
 }
 
 func (r *rig) mail(id byte, text string) (added bool) {
@@ -42,9 +47,23 @@ func (r *rig) mail(id byte, text string) (added bool) {
 	return added
 }
 
-func (r *rig) alias(id byte, text string) {
+// alias is that of a message by who said it; aliasBy that of somebody.
+func (r *rig) alias(id byte, text string) { r.Helper(); r.aliasBy(text[0], id, text) }
+
+func (r *rig) aliasBy(who, id byte, text string) {
 	r.Helper()
-	r.tx(func(tx kv.Txn) error { return r.AliasMail(tx, ID{id}, eventgraph.HashContent([]byte(text))) })
+	r.tx(func(tx kv.Txn) error {
+		return r.AliasMail(tx, Origin{[16]byte{who}, ID{id}}, eventgraph.HashContent([]byte(text)))
+	})
+}
+
+// said are the authors of events with these contents.
+func said(texts ...string) map[[32]byte]byte {
+	out := map[[32]byte]byte{}
+	for _, text := range texts {
+		out[eventgraph.HashContent([]byte(text))] = text[0]
+	}
+	return out
 }
 
 // TestMailAfterTheGraphForgot (MB-34): the graph brought a message and has forgotten it when
@@ -123,24 +142,48 @@ func TestAliasOfSomebodyElse(t *testing.T) {
 		if graphFirst {
 			r.arrive(1000, "b1")
 		}
-		r.alias(9, "b1") // what b says is on the network for everybody to see
+		r.aliasBy('a', 9, "b1") // what b says is on the network for everybody to see
 		r.alias(9, "a2")
 		r.arrive(1000, "b1", "a2")
 		if n := len(r.rows()); n != 2 {
 			t.Errorf("%s: %d rows, want those of a1 and b1", name, n)
 		}
-		r.alias(9, "b2")
+		r.aliasBy('a', 9, "b2")
 		if !r.mail(7, "b2") {
 			t.Errorf("%s: an alias took a message for known", name)
 		}
 	}
 }
 
+// TestAliasesByStrangers (decision 0225): nobody makes one message of another contact pass
+// for a later generation of another one of theirs.
+func TestAliasesByStrangers(t *testing.T) {
+	r := newRig(t)
+	r.SetCorrespondence(pals{wrote: map[ID]byte{{7}: 'a'}, said: said("a1", "a2")})
+	r.arrive(1000, "a1")
+	r.mail(7, "a5")
+	r.aliasBy('b', 9, "a1") // a's first message, under a name of b's
+	r.aliasBy('b', 9, "a2") // and a's second, which is not here yet, a generation of it
+	r.aliasBy('b', 7, "a3") // the same of one that came by mail
+	r.arrive(1000, "a2", "a3")
+	if n := len(r.rows()); n != 4 {
+		t.Errorf("%d rows, want those of a1, a5, a2 and a3", n)
+	}
+	if !r.mail(9, "b1") {
+		t.Error("b's own message is not taken")
+	}
+	r.alias(8, "a2") // a may
+	if r.mail(8, "a4") {
+		t.Error("an alias of its author was not taken")
+	}
+	r.check()
+}
+
 // TestLaterGenerationFirst: the graph brings the second generation before the mailbox the
 // first; its alias comes with it.
 func TestLaterGenerationFirst(t *testing.T) {
 	r := newRig(t)
-	r.SetCorrespondence(pals{})
+	r.SetCorrespondence(pals{said: said("a2")})
 	r.arrive(2000, "a2")
 	r.alias(9, "a2")
 	if r.mail(9, "a1") {

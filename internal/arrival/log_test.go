@@ -248,8 +248,8 @@ func TestMail(t *testing.T) {
 			if added {
 				t.Errorf("%s: added twice", name)
 			}
-			return errors.Join(err, r.AliasMail(tx, ID{9}, eventgraph.HashContent([]byte("sealed twice"))),
-				r.AliasMail(tx, ID{9}, eventgraph.HashContent([]byte("sealed twice"))), r.AliasMail(tx, ID{8}, [32]byte{1}))
+			return errors.Join(err, r.AliasMail(tx, Origin{ID: ID{9}}, eventgraph.HashContent([]byte("sealed twice"))),
+				r.AliasMail(tx, Origin{ID: ID{9}}, eventgraph.HashContent([]byte("sealed twice"))), r.AliasMail(tx, Origin{ID: ID{8}}, [32]byte{1}))
 		})
 		r.arrive(2000, "sealed twice")
 		if rows := r.rows(); len(rows) != 1 {

@@ -75,8 +75,10 @@ func nameRow(tx kv.Txn, s Seq, id ID) error {
 
 // AliasMail says that a later generation of a mailbox message has other content; the
 // event that has it will be recognised. Where the graph brought that event already, the
-// message is known. Otherwise an unknown message id changes nothing.
-func (l *Log) AliasMail(tx kv.Txn, id ID, hash [32]byte) error {
+// message is known. Otherwise an unknown message id changes nothing. o is the message and
+// who says so: of what somebody else wrote nothing is taken (decision 0225).
+func (l *Log) AliasMail(tx kv.Txn, o Origin, hash [32]byte) error {
+	id, named := o.ID, true
 	s, err := readSeq(tx, key(tableInbox, id[:]))
 	if err != nil {
 		return err
@@ -86,7 +88,7 @@ func (l *Log) AliasMail(tx kv.Txn, id ID, hash [32]byte) error {
 		if s, err = readSeq(tx, key(tableHash, hash[:])); err != nil || s == 0 {
 			return err
 		}
-		return nameRow(tx, s, id)
+		named = false
 	}
 	row, err := readRow(tx, s)
 	if errors.Is(err, ErrNotFound) {
@@ -94,6 +96,15 @@ func (l *Log) AliasMail(tx kv.Txn, id ID, hash [32]byte) error {
 	}
 	if err != nil {
 		return err
+	}
+	if row.Kind == Own {
+		return nil
+	}
+	if mine, err := l.wrote(tx, &row, o.From); err != nil || !mine {
+		return err
+	}
+	if !named {
+		return nameRow(tx, s, id)
 	}
 	if row.Hash == hash || len(row.generations) >= maxGenerations ||
 		slices.ContainsFunc(row.generations, func(g generation) bool { return g.hash == hash }) {
@@ -107,6 +118,16 @@ func (l *Log) AliasMail(tx kv.Txn, id ID, hash [32]byte) error {
 	}
 	w.set(key(tableHash, hash[:]), be(uint64(s)))
 	return w.err
+}
+
+// wrote tells whether a row is of a message that from wrote. Where there are no mailboxes
+// nobody else's is ever named.
+func (l *Log) wrote(r kv.Reader, row *Row, from [16]byte) (bool, error) {
+	if l.mail == nil {
+		return true, nil
+	}
+	author, ok, err := l.mail.Author(r, row)
+	return ok && author == from, err
 }
 
 // RemoveMail takes a mailbox message out, when it has been kept for long enough.
@@ -153,7 +174,11 @@ func (l *Log) mailed(w *writes, ev *eventgraph.Event, id eventgraph.ID) (bool, e
 		return false, nil // the same words said twice are two messages
 	}
 	if !row.carries(ev.ContentHash) && l.mail != nil {
-		if same, err := l.mail.Sibling(w.tx, &row, ev); err != nil || !same {
+		o, direct := l.mail.Direct(ev)
+		if !direct {
+			return false, nil
+		}
+		if same, err := l.wrote(w.tx, &row, o.From); err != nil || !same {
 			return false, err // nobody can pass off what somebody else says as known
 		}
 	}
