@@ -64,7 +64,7 @@ func newDagShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show",
 		Short:   "list the events, slot by slot",
-		Long:    "Lists the retained events of each slot in the order of time: id, layer, time and parents. A star marks a tip. Never their text.",
+		Long:    "Lists the retained events of each slot in the order of time: id, layer, time and parents.\nA star marks a tip. Never their text.",
 		Example: "  hearsay dag show",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {

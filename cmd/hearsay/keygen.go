@@ -19,8 +19,9 @@ func newKeygenContact() *cobra.Command {
 		Use:   "contact",
 		Short: "make a key pair for direct messages",
 		Long: "Makes a key pair and prints it as a piece of configuration. Your contact needs the public key, in the\n" +
-			"commented line, and does the same for you: until both have the other's key nothing can be read.",
-		Example: "  hearsay keygen contact >> ~/.config/hearsay/hearsay.toml",
+			"commented line, and does the same for you: until both have the other's key nothing can be read. A configuration\n" +
+			"in which the placeholder for their key is left is refused; \"hearsay contact add\" does all of it.",
+		Example: "  hearsay keygen contact",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			secret := box.GenerateSecret()
@@ -51,7 +52,8 @@ func newKeygenPubkey() *cobra.Command {
 	return &cobra.Command{
 		Use:   "pubkey SECRET",
 		Short: "print the public key of a secret",
-		Long:  "Prints the public key that belongs to a secret. With - as SECRET it is read from standard input, where other users of this machine cannot see it.",
+		Long: "Prints the public key that belongs to a secret. With - as SECRET it is read from standard input, where other users\n" +
+			"of this machine cannot see it.",
 		Example: "  hearsay keygen pubkey Bwdhe48rKsqFwGUquQSSGZZS5NQP1szrdJUhyDE77Br6\n" +
 			"  hearsay keygen pubkey - < secret.txt",
 		Args: args(cobra.ExactArgs(1)),

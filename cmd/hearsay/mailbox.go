@@ -124,6 +124,9 @@ func newMailboxInfo() *cobra.Command {
 				reach.AllowDirect = reach.AllowDirect || direct
 			}
 			info, err := askInfo(cmd.Context(), reach, a)
+			if errors.Is(err, endpoint.ErrDirect) {
+				return errors.New("the configuration hides this machine's address: name a tcp+tls:// address, or say --direct")
+			}
 			if err != nil {
 				return err
 			}

@@ -141,7 +141,8 @@ func (m *mail) clientKeys() []clientKeys {
 
 func printClientKeys(out io.Writer, all []clientKeys) {
 	if len(all) == 0 {
-		printf(out, "no mailbox relay is configured: neither in [mailbox] nor for a contact\n")
+		printf(out, "no mailbox relay is configured: neither in [mailbox] nor for a contact (a running daemon takes those of contacts\n"+
+			"from the file at a /rehash, its own at its next start)\n")
 	}
 	for _, k := range all {
 		who := slices.Clone(k.Contacts)

@@ -325,9 +325,9 @@ func newQueuePurge() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "purge",
 		Short: "drop all waiting messages and erase their text",
-		Long: "Drops everything that waits in the datastore of a stopped daemon, deposits for mailbox relays too, and writes its custody store anew, so that the\n" +
-			"text is in none of its files any more. Before going back to darkirc, or after restoring an old backup, this is how\n" +
-			"nothing readable stays behind.\n\n" +
+		Long: "Drops everything that waits in the datastore of a stopped daemon, deposits for mailbox relays too, and writes its\n" +
+			"custody store anew, so that the text is in none of its files any more. Before going back to darkirc, or after\n" +
+			"restoring an old backup, this is how nothing readable stays behind.\n\n" +
 			"It cannot reach what was sent (that is in the event graph, here and at everybody's, until its slot is dropped), nor\n" +
 			"what the file system or the disk itself keeps of freed blocks.",
 		Example: "  hearsay queue purge --yes",
