@@ -98,7 +98,8 @@ func (s *Server) part(rq *request, cv *conversation, reason string) {
 	}
 }
 
-// present is who is in a channel: local clients, and who spoke in the last 24 hours.
+// present is who is in a channel: local clients, and who spoke on the network in the last
+// 24 hours. Who was connected here and is not any more is known to be gone (decision 0231).
 type present struct {
 	nick   string
 	client *client // nil: on the network
@@ -111,18 +112,16 @@ func (s *Server) present(cv *conversation) []present {
 	}
 	horizon := s.cfg.Now().Add(-speakerAge)
 	for key, sp := range cv.speakers {
-		switch {
-		case sp.last.Before(horizon):
+		if sp.last.Before(horizon) {
 			delete(cv.speakers, key)
 			s.charge(cv, -speakerSize)
-		case !sp.mine:
+		} else {
 			all = append(all, present{s.remoteNick(sp.nick), nil})
-		case s.nicks[privmsg.Fold(sp.nick)] == nil: // said here by somebody who has left
-			all = append(all, present{sp.nick, nil})
 		}
 	}
 	slices.SortFunc(all, func(a, b present) int { return cmp.Compare(a.nick, b.nick) })
-	return all
+	// "joe", as he is shown beside ours, and who calls himself "joe|net" anyway.
+	return slices.CompactFunc(all, func(a, b present) bool { return a.nick == b.nick })
 }
 
 // visible is who of a channel c may see: somebody with +i only where they are together.

@@ -102,9 +102,8 @@ func TestNames(t *testing.T) {
 		h.graph.say("#dev", "alice", "an impostor")
 		a.do("PRIVMSG #dev :x")
 		wantPart(t, a.do("NAMES #dev"), ":irc.hearsay 353 alice = #dev :Rob alice alice|net")
-		b := h.join("bob", "#dev")
-		b.do("PRIVMSG #dev :x", "QUIT")
-		wantPart(t, a.do("NAMES #dev"), " :Rob alice alice|net bob")
+		h.graph.say("#dev", "alice|net", "another one, who is shown in the same way")
+		wantPart(t, a.do("NAMES #dev"), " :Rob alice alice|net")
 		for range 25 * 60 {
 			time.Sleep(time.Minute)
 			a.send("PONG x")
@@ -123,6 +122,49 @@ func TestNames(t *testing.T) {
 		if n != maxSpeakers+1 || len(lines) < 10 {
 			t.Errorf("%d names in %d lines", n, len(lines))
 		}
+	})
+}
+
+// TestFormerNicks: a nick that a client of ours spoke with and gave up, by NICK, PART or QUIT, is
+// not taken for somebody on the network (decision 0231).
+func TestFormerNicks(t *testing.T) {
+	serve(t, nil, func(h *harness) {
+		a := h.join("alice", "#dev")
+		b := h.join("bob", "#dev")
+		b.do("PRIVMSG #dev :x", "NICK rob", "PRIVMSG #dev :y")
+		wantPart(t, a.do("NAMES #dev"), "353 alice = #dev :alice rob")
+		wantNone(t, a.do("WHO #dev"), " bob ")
+		wantPart(t, a.do("WHOIS bob"), " 401 alice bob ")
+		b.do("PART #dev")
+		wantPart(t, a.do("NAMES #dev"), "353 alice = #dev :alice")
+		b.do("JOIN #dev", "PRIVMSG #dev :z", "QUIT")
+		lines := a.do("NAMES #dev", "WHO #dev", "WHOIS rob", "WHOWAS bob", "WHOWAS rob")
+		wantPart(t, lines, "353 alice = #dev :alice", " 401 alice rob ", " 314 alice bob ", " 314 alice rob ")
+		wantNone(t, lines, "~net")
+		wantNone(t, a.do("LIST", "CHATHISTORY LATEST #dev * 3"), "~net") // nor in what they said
+		h.graph.say("#dev", "bob", "somebody else")
+		a.got()
+		wantPart(t, a.do("NAMES #dev"), "353 alice = #dev :alice bob")
+	})
+}
+
+// TestSuffixedNickIsFound: WHOIS and WHO find somebody on the network as they are shown.
+func TestSuffixedNickIsFound(t *testing.T) {
+	ours, _ := people(t)
+	serve(t, func(c *Config, _ *fakeGraph) { c.Settings = ours }, func(h *harness) {
+		a := h.join("alice", "#dev")
+		long := strings.Repeat("n", 24)
+		h.join(long, "#dev")
+		for _, nick := range []string{"Alice", "bob", long, "NickServ", "*status"} {
+			h.graph.say("#dev", nick, "x")
+		}
+		a.got()
+		for _, shown := range []string{"Alice|net", "bob|net", strings.Repeat("n", 20) + "|net", "NickServ|net", "_status|net"} {
+			wantPart(t, a.do("WHOIS "+shown), " 311 alice "+shown+" ~net darkirc ")
+			wantPart(t, a.do("WHO "+shown), " 352 alice * ~net darkirc irc.hearsay "+shown+" ")
+		}
+		wantPart(t, a.do("WHOIS carol|net"), " 401 ")
+		wantPart(t, a.do("WHOIS alice|net2"), " 401 ")
 	})
 }
 

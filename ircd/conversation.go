@@ -29,7 +29,7 @@ type conversation struct {
 	rescan  bool        // the log is being built again with a new key
 	held    []entry     // said here before the log was complete
 
-	speakers map[string]speaker // by folded nick, our own with a '+' in front
+	speakers map[string]speaker // on the network, by folded nick
 	active   time.Time          // of the newest entry or join
 	proven   map[string]int     // entries before this index were read, by device; see cursor.go
 }
@@ -75,7 +75,6 @@ func (e *entry) size() int {
 type speaker struct {
 	nick string
 	last time.Time
-	mine bool
 }
 
 const speakerSize = 120 // bytes, roughly
@@ -152,8 +151,8 @@ func (s *Server) add(cv *conversation, e entry) {
 	e.all = s.settled(cv)
 	cv.log = append(cv.log, e)
 	s.charge(cv, e.size())
-	if cv.isChannel() {
-		s.speak(cv, e.nick, e.arrived, e.mine)
+	if cv.isChannel() && !e.mine { // of us it is known who is there (decision 0231)
+		s.speak(cv, e.nick, e.arrived)
 	}
 	for c, m := range cv.members {
 		if !m.waiting && m.next == i && len(m.older.page) == 0 {
@@ -206,12 +205,9 @@ func (s *Server) trimLargest() bool {
 	return true
 }
 
-// speak remembers who spoke. The one who was silent for longest goes first.
-func (s *Server) speak(cv *conversation, nick string, at time.Time, mine bool) {
+// speak remembers who spoke on the network. The one who was silent for longest goes first.
+func (s *Server) speak(cv *conversation, nick string, at time.Time) {
 	folded := privmsg.Fold(nick)
-	if mine {
-		folded = "+" + folded // not to be confused with somebody on the network; no nick has a '+'
-	}
 	sp, known := cv.speakers[folded]
 	if !known {
 		if len(cv.speakers) >= maxSpeakers {
@@ -229,7 +225,7 @@ func (s *Server) speak(cv *conversation, nick string, at time.Time, mine bool) {
 	if at.After(sp.last) {
 		sp.last = at
 	}
-	cv.speakers[folded] = speaker{nick, sp.last, mine}
+	cv.speakers[folded] = speaker{nick, sp.last}
 }
 
 // reset empties a log, to be built again.

@@ -164,12 +164,15 @@ func (s *Server) source(nick string, mine bool) string {
 	return nick + "!~user@" + localHost // was connected when it was said
 }
 
+// remoteSuffix marks a nick of the network that is one of ours too.
+const remoteSuffix = "|net"
+
 // remoteNick is a clean nick of the network as it is shown: with a suffix if it is that
 // of a local client, a contact or a service.
 func (s *Server) remoteNick(nick string) string {
 	shown := nick
 	for n := 1; s.localNick(privmsg.Fold(shown)); n++ {
-		suffix := "|net"
+		suffix := remoteSuffix
 		if n > 1 {
 			suffix += strconv.Itoa(n)
 		}

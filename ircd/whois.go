@@ -84,11 +84,28 @@ func (s *Server) whoisChannels(rq *request, c *client) {
 	}
 }
 
-// lastSpoke finds a nick of the network in any channel.
+// lastSpoke finds a nick of the network in any channel, as it is called there or, failing
+// that, as it is shown here: with a suffix, for which a long one is cut.
 func (s *Server) lastSpoke(folded string) (last speaker, ok bool) {
-	for _, cv := range s.convs {
-		if sp, found := cv.speakers[folded]; found && (!ok || sp.last.After(last.last)) {
+	take := func(sp speaker) {
+		if !ok || sp.last.After(last.last) {
 			last, ok = sp, true
+		}
+	}
+	for _, cv := range s.convs {
+		if sp, found := cv.speakers[folded]; found {
+			take(sp)
+		}
+	}
+	front, _, suffixed := strings.Cut(folded, remoteSuffix)
+	if ok || !suffixed {
+		return last, ok
+	}
+	for _, cv := range s.convs {
+		for name, sp := range cv.speakers {
+			if strings.HasPrefix(name, front) && privmsg.Fold(s.remoteNick(sp.nick)) == folded {
+				take(sp)
+			}
 		}
 	}
 	return last, ok
