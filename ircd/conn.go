@@ -22,7 +22,6 @@ func (s *Server) serve(ctx context.Context, conn net.Conn, tlsConfig *tls.Config
 	if tlsConfig != nil {
 		// Here, not in the accept loop: a stalled handshake delays nobody (T27).
 		tc := tls.Server(conn, tlsConfig)
-		s.shaking.enter(conn, maxHandshakes)
 		hctx, cancel := context.WithTimeout(ctx, tlsTimeout)
 		err := tc.HandshakeContext(hctx)
 		cancel()

@@ -302,6 +302,9 @@ func (s *Server) accept(ctx context.Context, l listener) error {
 			refuse(conn, l.tls == nil)
 			continue
 		}
+		if l.tls != nil {
+			s.shaking.enter(conn, maxHandshakes) // here: in the order of arrival
+		}
 		s.wg.Go(func() {
 			defer s.conns.Add(-1)
 			s.serve(ctx, conn, l.tls)
