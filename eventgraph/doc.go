@@ -42,7 +42,7 @@
 //   - Arrival numbers are dense and in commit order; a number is visible only once
 //     its commit is durable.
 //   - Slots that lie in the future of the clock are never deleted, nor is anything
-//     unless the clock has insisted on it for [pruneGrace].
+//     unless the clock has insisted on it for two minutes.
 //
 // # Goroutines and locks
 //

@@ -31,7 +31,7 @@ type Graph struct {
 }
 
 // Open opens or creates the graph in dir, which only its owner may read. It reads
-// the headers of at most [maxIndexed] of the newest events; older ones are read when
+// the headers of at most 150,000 of the newest events; older ones are read when
 // they are asked for. Records that do not decode are ErrCorrupt, a store of another
 // network is ErrConfig, and an invalid cfg is ErrConfig before anything is created.
 func Open(dir string, cfg Config) (*Graph, error) {

@@ -6,7 +6,7 @@ import "time"
 // keep or compute.
 const (
 	// DefaultMaxContent bounds one event's content, in bytes. The network has no
-	// limit of its own (facts page, section 0); without one, one event fills the disk.
+	// limit of its own (spec/wire-eventgraph.md, section 3); without one, one event fills the disk.
 	DefaultMaxContent = 64 << 10
 	// maxMaxContent keeps an event within one transaction of any store.
 	maxMaxContent = 256 << 10
@@ -15,9 +15,9 @@ const (
 	// cost their inventor nothing but a hash each. 16 full header replies.
 	MaxHeaderOnly = 16 * MaxHeaders
 	// MaxHeaders is the most headers that one HeaderReq is answered with, and the
-	// most that HeadersBeyond and Missing return (facts page, section 2).
+	// most that HeadersBeyond and Missing return (spec/wire-eventgraph.md, section 3).
 	MaxHeaders = 4096
-	// MaxPage is the most events of one page (facts page, section 2).
+	// MaxPage is the most events of one page (spec/wire-eventgraph.md, section 3).
 	MaxPage = 100
 	// MaxPageBytes ends a page early, after at least one event: 100 events of the
 	// largest size would be a reply of 6.4 MB.

@@ -61,11 +61,14 @@ type Command struct {
 	Meter Meter
 }
 
-// A Meter is the network's rate limit: see p2p facts, section 2.4.
+// A Meter is the network's rate limit for the messages of one command on one
+// connection (spec/wire.md, section 4). A sender waits before each message beyond the
+// threshold, for as many steps as it is beyond; a receiver bans a peer whose messages
+// pass the sum of the thresholds of all metered commands.
 type Meter struct {
-	Threshold int
-	StepMS    int
-	ExpiryMS  int
+	Threshold int // messages in the window that cost nothing; 0: no metering
+	StepMS    int // ms
+	ExpiryMS  int // length of the window, ms
 }
 
 // A Handler is one protocol on one connection.

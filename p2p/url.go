@@ -18,9 +18,9 @@ var (
 	ErrURLTooLong = errors.New("p2p: URL too long")
 )
 
-// A URL is the network's canonical text of an address (p2p facts, section 1.4):
-// equal text is the same address, so URLs compare with == and serve as map keys.
-// The zero URL is no address.
+// A URL is the network's canonical text of an address (spec/wire.md,
+// section 8): equal text is the same address, so URLs compare with == and serve as map
+// keys. The zero URL is no address.
 //
 // String gives the text, which is also what goes over the wire and into files;
 // slog prints "[address]" instead (DS-51).

@@ -42,8 +42,9 @@ type Client struct {
 	conn *quic.Conn // the QUIC connection in use, if there is one
 }
 
-// NewClient makes a client with a transport identity of its own. dial is used for
-// tcp+tls relays; nil dials directly.
+// NewClient makes a client with a transport identity of its own, and dials nothing
+// yet. dial is used for tcp+tls relays; nil dials directly. The errors are those of
+// relay.Check.
 func NewClient(relay mailbox.Address, key ed25519.PrivateKey, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*Client, error) {
 	if err := relay.Check(); err != nil {
 		return nil, err
@@ -64,7 +65,9 @@ func (c *Client) Prove(secret [32]byte) mailbox.Proof {
 }
 
 // Do sends one request and returns the response to it: on its own stream or
-// connection, closed after the request.
+// connection, closed after the request. It takes 30 s at most, connecting included.
+// The errors are those of req.Encode, mailbox.ErrIdentity (the relay has another key),
+// ErrUnsupported, ErrUnavailable and ErrProtocol; none of them holds an address.
 func (c *Client) Do(ctx context.Context, req mailbox.Request) (mailbox.Response, error) {
 	b, err := req.Encode()
 	if err != nil {
@@ -104,7 +107,7 @@ func answers(req mailbox.Request, resp mailbox.Response) bool {
 		(req.ClaimTokens != nil) == (resp.ClaimTokens != nil)
 }
 
-// Close ends the connection in use.
+// Close ends the connection in use; another Do makes a new one.
 func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

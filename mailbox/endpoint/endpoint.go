@@ -113,7 +113,8 @@ type dailyBag struct {
 	mailbag
 }
 
-// New checks cfg and starts nothing.
+// New checks cfg and starts nothing. It fails where something required is missing, or
+// Own has more than MaxMailboxes relays.
 func New(cfg Config) (*Endpoint, error) {
 	if cfg.Store == nil || cfg.Contacts == nil || cfg.Relay == nil || cfg.Stage == nil {
 		return nil, errors.New("endpoint: store, contacts, relays and stage are needed")

@@ -14,7 +14,7 @@ var opPrune = kv.Op{Name: "endpoint/prune", Class: kv.ClassRelease}
 const pruneBatch = 256
 
 // PruneInbox removes messages that a mailbox brought before a time, oldest first, while
-// more than keep are there: at most a batch. removed is called for each, in the same
+// more than keep are there: at most 256. removed is called for each, in the same
 // transaction, so that the application forgets it too. It tells how many went; where
 // nothing is due, nothing is written.
 func (e *Endpoint) PruneInbox(before time.Time, keep int, removed func(tx kv.Txn, id MessageID) error) (n int, err error) {

@@ -66,8 +66,9 @@ type Alias struct {
 	ContentHash [32]byte
 }
 
-// Seal makes the envelope of a record for the holder of token: the record, padded to
-// a size class, in the pair's box.
+// Seal makes the encoded envelope of a record for the holder of token: the record,
+// padded to a size class, in the pair's box. Content above MaxContent is
+// mailbox.ErrTooLarge; a receipt has 1 to MaxReceiptIDs ids.
 func Seal(b *box.Box, token mailbox.Token, r Record) ([]byte, error) {
 	inner := []byte{innerVersion, 0, mailbox.KindSealed}
 	inner = append(inner, token[:]...)

@@ -245,7 +245,10 @@ func MessageIn(r kv.Reader, id MessageID) (m Message, from ContactID, err error)
 
 // Counts are the sizes of the tables, for status output.
 type Counts struct {
-	Deposits, DepositBytes, Inbox, Seen uint64
+	Deposits     uint64 // envelopes kept for relays
+	DepositBytes uint64 // of these
+	Inbox        uint64 // messages that a relay brought, kept for the application
+	Seen         uint64 // message ids that are remembered
 }
 
 // Counts reads the counters.

@@ -56,7 +56,8 @@ func bagOf(pair *box.Box, recipient box.PublicKey, t time.Time) mailbag {
 
 func weekOf(t time.Time) uint64 { return uint64(max(t.Unix(), 0)) / uint64(week/time.Second) }
 
-// TokensAround are the tokens that the recipient registers at t.
+// TokensAround are the tokens that the recipient registers at t, at most
+// TokensPerContact: this week's first, then later ones, then earlier ones.
 func TokensAround(pair *box.Box, recipient box.PublicKey, t time.Time) []mailbox.Token {
 	return bagOf(pair, recipient, t).tokens
 }
