@@ -132,16 +132,20 @@ func (e *Endpoint) pass(ctx context.Context, relay RelayID, who Requester) error
 	var durable []mailbox.RowID
 	refused := map[mailbox.RefuseReason][]mailbox.RowID{}
 	// What the graph has brought of a later generation is recognised by its alias.
+	aliases, stop := stageUntil(ctx)
 	for _, row := range page.Rows {
+		if time.Now().After(aliases) {
+			break
+		}
 		if err := e.stageAlias(owner, row.Envelope); errors.Is(err, kv.ErrDiskFull) {
 			break
 		} else if err != nil {
 			return errors.Join(errStore, err)
 		}
 	}
-	for _, row := range page.Rows {
-		if ctx.Err() != nil {
-			break // what is staged is acknowledged at the next pass, as repeats
+	for i, row := range page.Rows {
+		if ctx.Err() != nil || i > 0 && time.Now().After(stop) {
+			break // the rest comes again when the lease has expired
 		}
 		reason, err := e.stage(relay, owner, row.Envelope)
 		switch {
@@ -172,6 +176,19 @@ func (e *Endpoint) pass(ctx context.Context, relay RelayID, who Requester) error
 		}
 	}
 	return nil
+}
+
+// stageUntil divides what is left of a pass: until when aliases are looked at and until when
+// envelopes are staged. The last third is for the acknowledgement, so that a slow disk's
+// page is not staged again and again and never acknowledged.
+func stageUntil(ctx context.Context) (aliases, envelopes time.Time) {
+	now := time.Now()
+	end, ok := ctx.Deadline()
+	if !ok {
+		end = now.Add(PassBudget)
+	}
+	left := end.Sub(now)
+	return now.Add(left / 3), now.Add(left * 2 / 3)
 }
 
 // stage takes one envelope into custody. reason says why it is none of ours; an error

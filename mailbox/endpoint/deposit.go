@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -165,7 +166,8 @@ func (e *Endpoint) settle(seq uint64, out attempt) error {
 		switch out {
 		case accepted:
 			if p.kind == parcelReceipt {
-				t.dropParcel(seq, &old) // done; a receipt is never itself receipted
+				t.dropParcel(seq, &old)                        // done; a receipt is never itself receipted
+				notices = append(notices, func() { e.Wake() }) // more may be owed
 				return t.end()
 			}
 			p.accepted, p.refused, p.attempts, p.told = now.UnixMilli(), 0, 0, false
@@ -241,35 +243,61 @@ func (e *Endpoint) backoff(attempts uint64) time.Duration {
 	return min(d, retryCap*2/3) // with jitter never above the cap
 }
 
-// sendReceipts turns owed receipts into parcels: one envelope for each contact and
-// relay, with as many message ids as it takes.
-func (e *Endpoint) sendReceipts() error {
-	type group struct {
-		contact ContactID
-		relay   RelayID
-		ids     []MessageID
-	}
-	var groups []group
-	if err := e.store.View(func(r kv.Reader) error {
+// owed are the receipts that are owed to a contact at a relay.
+type owed struct {
+	contact ContactID
+	relay   RelayID
+	ids     []MessageID
+}
+
+// owedReceipts reads, of each contact and relay without an envelope of receipts on its way,
+// what fits one; and what is owed beyond maxOwed to the others.
+func (e *Endpoint) owedReceipts() (groups []owed, excess [][]byte, err error) {
+	var last []byte // contact and relay
+	n, waits := 0, false
+	err = e.store.View(func(r kv.Reader) error {
 		return r.Scan(kv.Scan{Prefix: key(tableReceipt), KeysOnly: true}, func(k, _ []byte) error {
-			c, relay, id := ContactID(k[2:18]), RelayID(k[18:34]), MessageID(k[34:50])
-			if n := len(groups); n == 0 || groups[n-1].contact != c || groups[n-1].relay != relay || len(groups[n-1].ids) == MaxReceiptIDs {
-				if n == depositBatch {
+			if !bytes.Equal(k[2:34], last) {
+				switch _, err := r.Get(key(tableOnWay, k[2:34])); {
+				case err == nil:
+					waits = true
+				case !errors.Is(err, kv.ErrNotFound):
+					return err
+				case len(groups) == depositBatch:
 					return kv.ErrStop
+				default:
+					waits = false
+					groups = append(groups, owed{contact: ContactID(k[2:18]), relay: RelayID(k[18:34])})
 				}
-				groups = append(groups, group{contact: c, relay: relay})
+				last, n = bytes.Clone(k[2:34]), 0
 			}
-			g := &groups[len(groups)-1]
-			g.ids = append(g.ids, id)
+			switch n++; {
+			case !waits && n <= MaxReceiptIDs:
+				g := &groups[len(groups)-1]
+				g.ids = append(g.ids, MessageID(k[34:50]))
+			case n > maxOwed && len(excess) < maxOwed:
+				excess = append(excess, bytes.Clone(k))
+			}
 			return nil
 		})
-	}); err != nil || len(groups) == 0 {
+	})
+	return groups, excess, err
+}
+
+// sendReceipts turns owed receipts into parcels: one envelope at a time for each contact
+// and relay, with as many message ids as it takes.
+func (e *Endpoint) sendReceipts() error {
+	groups, excess, err := e.owedReceipts()
+	if err != nil || len(groups)+len(excess) == 0 {
 		return err
 	}
 	return e.store.Update(opReceipts, func(tx kv.Txn) error {
 		t, err := begin(tx)
 		if err != nil {
 			return err
+		}
+		for _, k := range excess {
+			t.del(k)
 		}
 		now := e.now()
 		for _, g := range groups {

@@ -12,6 +12,11 @@ const (
 	MaxDepositBytes = 32 << 20
 	// MaxInbox bounds staged messages that the application has not taken (MB-26).
 	MaxInbox = 4096
+	// maxOwed bounds the receipts that are owed to a contact at a relay while one envelope of
+	// them has not been accepted there: a contact who writes and never collects receipts
+	// costs one envelope and this many ids a relay. What is forgotten is owed again when its
+	// message comes again.
+	maxOwed = 4 * MaxReceiptIDs
 	// MaxSeen bounds the remembered message ids, oldest forgotten first.
 	MaxSeen = 1 << 17
 

@@ -19,6 +19,7 @@ import (
 //	ms message id               seen: when
 //	mt when message id          seen ids by age
 //	mr contact relay message id receipts that are owed
+//	mo contact relay            an envelope of receipts is on its way
 //	mk                          seed of the transport identities
 const (
 	space        = 'm'
@@ -30,6 +31,7 @@ const (
 	tableSeen    = 's'
 	tableSeenAge = 't'
 	tableReceipt = 'r'
+	tableOnWay   = 'o'
 	tableSeed    = 'k'
 )
 

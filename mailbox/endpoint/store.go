@@ -65,7 +65,8 @@ func (t *txn) has(k []byte) bool {
 	return err == nil
 }
 
-// addParcel stores a new parcel. A receipt is not refused: it is owed.
+// addParcel stores a new parcel. A receipt is not refused: it is owed, and there is one
+// at most for each contact and relay.
 func (t *txn) addParcel(p *parcel) error {
 	if p.kind != parcelReceipt && (t.meta.parcels >= MaxDeposits || t.meta.parcelBytes+uint64(len(p.envelope)) > MaxDepositBytes) {
 		return ErrFull
@@ -74,7 +75,9 @@ func (t *txn) addParcel(p *parcel) error {
 	t.meta.parcels++
 	t.meta.parcelBytes += uint64(len(p.envelope))
 	t.putParcel(t.meta.lastSeq, p)
-	if p.kind != parcelReceipt {
+	if p.kind == parcelReceipt {
+		t.set(key(tableOnWay, p.contact[:], p.relay[:]), nil)
+	} else {
 		t.set(key(tableMessage, p.message[:], be(t.meta.lastSeq)), nil)
 	}
 	return t.err
@@ -96,7 +99,9 @@ func (t *txn) changeParcel(seq uint64, old, p *parcel) {
 func (t *txn) dropParcel(seq uint64, p *parcel) {
 	t.del(key(tableParcel, be(seq)))
 	t.del(key(tableDue, be(uint64(p.due)), be(seq)))
-	if p.kind != parcelReceipt {
+	if p.kind == parcelReceipt {
+		t.del(key(tableOnWay, p.contact[:], p.relay[:]))
+	} else {
 		t.del(key(tableMessage, p.message[:], be(seq)))
 	}
 	t.meta.parcels--
