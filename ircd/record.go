@@ -79,6 +79,9 @@ func DecodeMessage(b []byte) (Message, error) {
 // asks about their own queue. It must not be logged.
 func (m *Message) Conversation() string { return m.to.Name }
 
+// Public tells whether everybody may read the message.
+func (m *Message) Public() bool { return m.to.Kind == privmsg.Public }
+
 // Contact is the fingerprint of the pair's key where the message goes to a contact.
 func (m *Message) Contact() (pair box.Fingerprint, ok bool) {
 	return m.to.Fingerprint, m.to.Kind == privmsg.Contact

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"hearsay/internal/privmsg"
+	"hearsay/outbound"
 )
 
 // services are the nicks of this daemon itself, by folded name.
@@ -134,7 +135,7 @@ func builtins() []builtin {
 	return []builtin{
 		{StatusCommand{Name: "STATUS", Usage: "STATUS", Help: "how this node is doing", More: []string{
 			"The network: whether anybody is connected, and whether the recent history is here.",
-			"Your messages: none that waits means that the network has all of them. If nobody answers then, nobody has written.",
+			"Your messages: where nothing waits the network has all of them. If nobody answers then, nobody has written.",
 		}}, (*Server).answerStatus},
 		{StatusCommand{Name: "PEERS", Usage: "PEERS", Help: "the node's connections"}, lines((*Server).peerLines)},
 		{StatusCommand{Name: "CHANNELS", Usage: "CHANNELS [ADD #name [secret]|CARD #name|REMOVE #name]", Help: "the channels that are known here; encrypted ones", More: []string{
@@ -218,10 +219,13 @@ func failed(what string, err error) (lines []string) {
 
 // statusHelp is HELP.
 func (s *Server) statusHelp(rq *request, args []string) {
-	all := slices.Clone(s.cfg.StatusCommands)
-	for _, b := range builtins() {
-		if !slices.ContainsFunc(all, func(c StatusCommand) bool { return c.Name == b.Name }) {
+	var all []StatusCommand
+	for i, b := range builtins() {
+		if !slices.ContainsFunc(s.cfg.StatusCommands, func(c StatusCommand) bool { return c.Name == b.Name }) {
 			all = append(all, b.StatusCommand)
+		}
+		if i == 0 { // after STATUS
+			all = append(all, s.cfg.StatusCommands...)
 		}
 	}
 	if len(args) == 0 {
@@ -291,10 +295,26 @@ func (s *Server) statusLines() []string {
 	}
 	lines = append(lines, s.cfg.Network.State().String())
 	lines = append(lines, s.currentTroubles()...)
-	if text, ok := s.blocked(); ok {
+	if text, ok := s.blocked(); ok && !s.saidOfTheQueue() {
 		lines = append(lines, text)
 	}
 	return lines
+}
+
+// saidOfTheQueue tells whether QueueLine and the network's state say all that the notice of
+// what holds messages up would.
+func (s *Server) saidOfTheQueue() bool {
+	_, tells := s.cfg.Network.(Queueing)
+	b, ok := s.cfg.Network.(Blockable)
+	if !tells || !ok {
+		return false
+	}
+	switch n, _ := b.Blocked(); n.Reason {
+	case outbound.ReasonNotSynced, outbound.ReasonConnections, outbound.ReasonNoAck:
+		return true
+	default: // what a person has to do is only in the notice
+		return false
+	}
 }
 
 // plural counts things with a regular name.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"hearsay/outbound"
 )
 
 // knownNetwork can say more than a Network must.
@@ -21,7 +23,12 @@ func (n *knownNetwork) Peers() []Peer { return n.peers }
 // A queueNetwork knows of the queue, too.
 type queueNetwork struct {
 	knownNetwork
-	err error
+	err     error
+	blocked outbound.Reason
+}
+
+func (n *queueNetwork) Blocked() (outbound.Notice, bool) {
+	return outbound.Notice{Reason: n.blocked, Want: 2}, n.blocked != outbound.ReasonNone
 }
 
 func (n *queueNetwork) QueueLine() (string, error) { return "2 messages wait", n.err }
@@ -91,6 +98,7 @@ func TestStatus(t *testing.T) {
 		want(t, ask("clients"), "alice: since 2000-01-01 00:00:00 UTC")
 		want(t, ask("nosuch thing"), "There is no command nosuch; HELP lists them")
 		help := ask("help")
+		wantPart(t, help[1:3], "STATUS: ", "QUEUE LIST: ") // what people ask most comes first
 		wantPart(t, help, "QUEUE LIST: what waits", "VERSION: more of it", "REHASH: ", "HELP [command]: ")
 		if n := count(help, "VERSION: "); n != 1 {
 			t.Errorf("VERSION %d times", n)
@@ -144,6 +152,15 @@ func TestStatusOfTheQueue(t *testing.T) {
 		a := h.register("alice")
 		ask := func(text string) []string { return said(a.do("PRIVMSG *status :" + text)) }
 		want(t, ask("STATUS")[1:], "No peer is connected: what you say is kept and sent later", "2 messages wait")
+		for _, said := range []outbound.Reason{outbound.ReasonNotSynced, outbound.ReasonConnections, outbound.ReasonNoAck} {
+			n.blocked = said // by the two other lines
+			if lines := ask("STATUS"); len(lines) != 3 {
+				t.Errorf("%v: %q", said, lines)
+			}
+		}
+		n.blocked = outbound.ReasonKey
+		wantPart(t, ask("STATUS"), "put it back and REHASH")
+		n.blocked = outbound.ReasonNone
 		n.err = errors.New("the disk\nis gone")
 		want(t, ask("STATUS")[2:], "STATUS failed: the disk", "STATUS failed: is gone")
 	})

@@ -314,7 +314,7 @@ trouble: the clock is off
 peers: 1 of 2 needed to send
   #7 outbound over quic, gives receipts
   #8 inbound over tcp
-queue: no message waits: the network has all that were sent, 3 messages so far
+queue: nothing of yours waits: the network has all 3 messages that were sent from here
 graph: 1 event in 24 slots, 1 tip
 `
 	if b.String() != want {

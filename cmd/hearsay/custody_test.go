@@ -118,7 +118,8 @@ func TestQueueFromIRC(t *testing.T) {
 			t.Errorf("%q, %v", line, err)
 		}
 	}
-	ask("QUEUE", "No message waits")
+	ask("QUEUE", "Nothing of yours waits")
+	ask("QUEUE RELEASE", "The queue is not held")
 	for range queueLines + 3 {
 		alice.send("PRIVMSG #c :canary")
 	}

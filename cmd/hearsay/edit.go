@@ -134,7 +134,7 @@ const maxStuck = 10
 // stuck says which messages wait for a key that is gone or was changed, and what can be
 // done about them (DS-79, DS-84).
 func (d *daemon) stuck() ([]string, error) {
-	positions, names := map[string][]uint64{}, []string{}
+	positions, names, why := map[string][]uint64{}, []string{}, map[string][2]string{}
 	for from := outbound.Position(0); ; {
 		items, err := d.custody.queue.List(from, queuePageSize)
 		if err != nil {
@@ -156,6 +156,11 @@ func (d *daemon) stuck() ([]string, error) {
 			if positions[name] == nil {
 				names = append(names, name)
 			}
+			if m, err := ircd.DecodeMessage(e.Payload); err == nil && m.Public() {
+				why[name] = [2]string{"since its channel has a secret now", "take the secret away again"}
+			} else if why[name][0] == "" {
+				why[name] = [2]string{"without the key that is gone", "put the key back"}
+			}
 			positions[name] = append(positions[name], uint64(it.Position))
 		}
 		if len(items) < queuePageSize {
@@ -173,8 +178,8 @@ func (d *daemon) stuck() ([]string, error) {
 		if n := len(all) - maxStuck; n > 0 {
 			list = append(list, fmt.Sprintf("and %d more", n))
 		}
-		lines = append(lines, fmt.Sprintf("%s to %s cannot go out without the key that is gone, and what was said later waits behind: put the key back, or drop each with /msg *status QUEUE CANCEL position; positions: %s",
-			count(len(all), "message"), name, strings.Join(list, ", ")))
+		lines = append(lines, fmt.Sprintf("%s to %s cannot go out %s, and what was said later waits behind: %s, or drop each with /msg *status QUEUE CANCEL position; positions: %s",
+			count(len(all), "message"), name, why[name][0], why[name][1], strings.Join(list, ", ")))
 	}
 	return lines, nil
 }

@@ -47,6 +47,10 @@ func (d *daemon) queueCommand(ctx context.Context, args []string, _ string) ([]s
 		}
 		return []string{fmt.Sprintf("The message at position %d is dropped. What is out already cannot be called back.", position)}, nil
 	case verb == "RELEASE" && len(args) == 1:
+		sum, err := d.custody.queue.Summary()
+		if err == nil && !sum.Held {
+			return []string{"The queue is not held: only one that was restored from a backup is"}, nil
+		}
 		if err := d.custody.queue.Release(ctx); err != nil {
 			return nil, err
 		}
@@ -62,8 +66,7 @@ func (d *daemon) queueSummary() ([]string, error) {
 	}
 	if p.Depth == 0 {
 		sum, err := d.custody.queue.Summary()
-		text := queueWords(outboundStatus{AckedTotal: sum.Acked})
-		return []string{strings.ToUpper(text[:1]) + text[1:]}, err
+		return []string{sentence(queueWords(outboundStatus{AckedTotal: sum.Acked}))}, err
 	}
 	lines := []string{fmt.Sprintf("%s, %d bytes", count(p.Depth, "message"), p.Bytes)}
 	if p.Held {

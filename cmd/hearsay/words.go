@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"hearsay/ircd"
 	"hearsay/outbound"
@@ -65,12 +66,17 @@ func headWords(state, reason string, n ircd.NetworkState) string {
 func queueWords(s outboundStatus) string {
 	switch {
 	case s.Depth == 0 && s.AckedTotal == 0:
-		return "no message waits, and none has been sent from here yet"
+		return "nothing of yours waits, and nothing was sent from here yet"
+	case s.Depth == 0 && s.AckedTotal == 1:
+		return "nothing of yours waits: the network has the one message that was sent from here"
 	case s.Depth == 0:
-		return fmt.Sprintf("no message waits: the network has all that were sent, %s so far", count(int(s.AckedTotal), "message"))
+		return fmt.Sprintf("nothing of yours waits: the network has all %d messages that were sent from here", s.AckedTotal)
 	}
 	return fmt.Sprintf("%s waiting (%d bytes), %d acknowledged so far", count(s.Depth, "message"), s.Bytes, s.AckedTotal)
 }
+
+// sentence begins words with a capital letter.
+func sentence(words string) string { return strings.ToUpper(words[:1]) + words[1:] }
 
 // QueueLine is what "*status" says of the queue.
 func (d *daemon) QueueLine() (string, error) {
@@ -79,7 +85,7 @@ func (d *daemon) QueueLine() (string, error) {
 		return "", err
 	}
 	s := d.outboundStatus()
-	text := "Your messages: " + queueWords(outboundStatus{Depth: sum.Depth, Bytes: sum.Bytes, AckedTotal: sum.Acked})
+	text := sentence(queueWords(outboundStatus{Depth: sum.Depth, Bytes: sum.Bytes, AckedTotal: sum.Acked}))
 	if s.Head != nil {
 		text += "; the oldest is " + headWords(s.Head.State, s.Head.Reason, d.State())
 	}

@@ -45,7 +45,7 @@ func TestHeadWords(t *testing.T) {
 			t.Errorf("%v has no words of its own: %q", r, text)
 		}
 	}
-	for _, s := range []outboundStatus{{}, {AckedTotal: 2}, {Depth: 1, AckedTotal: 2}} {
+	for _, s := range []outboundStatus{{}, {AckedTotal: 1}, {AckedTotal: 2}, {Depth: 1, AckedTotal: 2}} {
 		if got := queueWords(s); seen[got] != "" {
 			t.Error(got)
 		} else {
