@@ -1,0 +1,136 @@
+package ircd
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"hearsay/internal/arrival"
+	"hearsay/internal/box"
+)
+
+// TestClientTagsAreNotKept: client-only tags are for those who are there; history has none.
+func TestClientTagsAreNotKept(t *testing.T) {
+	serve(t, nil, func(h *harness) {
+		a, b := h.join("alice", "#dev", "message-tags"), h.join("bob", "#dev", "message-tags")
+		a.got()
+		a.do("@+reply=1 PRIVMSG #dev :x")
+		wantPart(t, b.got(), "+reply=1")
+		lines := h.register("carol", "message-tags").do("JOIN #dev")
+		wantPart(t, lines, "PRIVMSG #dev :x")
+		wantNone(t, lines, "+reply")
+	})
+}
+
+// gatedLog holds reads of single messages up while closed is not nil.
+type gatedLog struct {
+	Log
+	closed *chan struct{}
+}
+
+func (g gatedLog) Get(at arrival.Seq) (Arrival, bool, error) {
+	if c := *g.closed; c != nil {
+		<-c
+	}
+	return g.Log.Get(at)
+}
+
+// TestKeyGoesWhileHistoryIsRead: what was being read with a key that is gone is not shown, by
+// CHATHISTORY or HISTORY (T22).
+func TestKeyGoesWhileHistoryIsRead(t *testing.T) {
+	ours, bobs := people(t)
+	without := ours
+	without.Channels = ours.Channels[1:]
+	for _, c := range []struct{ ask, answer string }{
+		{"CHATHISTORY LATEST #secret * 5", "FAIL CHATHISTORY MESSAGE_ERROR LATEST #secret :The configuration has just changed"},
+		{"PRIVMSG *status :HISTORY #secret", ":The configuration has just changed: please ask again"},
+	} {
+		var closed chan struct{}
+		serve(t, func(cfg *Config, g *fakeGraph) {
+			cfg.Settings = ours
+			g.hear(seal(t, bobs, "#secret", "rob", "sealed"))
+			cfg.Log = gatedLog{cfg.Log, &closed}
+		}, func(h *harness) {
+			a := h.register("alice", chCaps...)
+			wantPart(t, a.do(c.ask), "PRIVMSG #secret :sealed")
+			closed = make(chan struct{})
+			want(t, a.do(c.ask))
+			h.apply(without)
+			close(closed)
+			closed = nil
+			lines := a.got()
+			wantPart(t, lines, c.answer)
+			wantNone(t, lines, "sealed")
+		})
+	}
+}
+
+// shortOutbox answers for fewer parts than it was given.
+type shortOutbox struct{ Outbox }
+
+func (o shortOutbox) Accept(ctx context.Context, parts []Message) ([]Accepted, error) {
+	all, err := o.Outbox.Accept(ctx, parts)
+	return all[1:], err
+}
+
+// TestOutboxThatLosesCount: what became of a message of which not every part was answered for is
+// not known, and said so once.
+func TestOutboxThatLosesCount(t *testing.T) {
+	serve(t, func(c *Config, _ *fakeGraph) { c.Outbox = shortOutbox{c.Outbox} }, func(h *harness) {
+		a, b := h.join("alice", "#dev", "echo-message"), h.join("bob", "#dev")
+		a.got()
+		lines := a.do("PRIVMSG #dev :x")
+		if len(lines) != 1 {
+			t.Errorf("%q", lines)
+		}
+		wantPart(t, lines, " 404 alice #dev :[STORAGE_UNKNOWN] ")
+		want(t, b.got())
+	})
+}
+
+// TestSaidBeforeTheLogIsComplete: what is said meanwhile waits, in order, and not without bound: who
+// said it sees it at once, and the rest is in CHATHISTORY.
+func TestSaidBeforeTheLogIsComplete(t *testing.T) {
+	const over = 3
+	var slow chan struct{}
+	serve(t, func(c *Config, g *fakeGraph) {
+		slow = make(chan struct{})
+		g.say("#dev", "rob", "before")
+		c.Log = stall{c.Log, slow}
+	}, func(h *harness) {
+		a, b := h.join("alice", "#dev", "echo-message"), h.join("bob", "#dev", "no-history")
+		a.got()
+		for i := range maxEntries + over {
+			if got := texts(a.do(fmt.Sprintf("PRIVMSG #dev :%d", i)), "PRIVMSG"); len(got) != 1 {
+				t.Fatalf("%d: %q", i, got)
+			}
+		}
+		want(t, texts(b.got(), "PRIVMSG"))
+		close(slow)
+		time.Sleep(time.Second)
+		got := texts(b.got(), "PRIVMSG")
+		if len(got) != maxEntries || got[0] != "0" || got[len(got)-1] != fmt.Sprint(maxEntries-1) {
+			t.Errorf("%d, from %q", len(got), got[:min(len(got), 3)])
+		}
+	})
+}
+
+// TestReloadChangesContactKey: with another key a contact is somebody else. What was said under the old
+// one is not shown as theirs, and what the new one opens is.
+func TestReloadChangesContactKey(t *testing.T) {
+	ours, bobs := people(t)
+	fresh := box.GenerateSecret()
+	newOurs, newBobs := ours, bobs
+	newOurs.Contacts = []Contact{{Label: "Bob", Public: bobs.Contacts[0].Secret.Public(), Secret: fresh}}
+	newBobs.Contacts = []Contact{{Label: "us", Public: fresh.Public(), Secret: bobs.Contacts[0].Secret}}
+	serve(t, func(c *Config, _ *fakeGraph) { c.Settings = ours }, func(h *harness) {
+		h.graph.hear(seal(t, bobs, "us", "", "old"))
+		h.graph.hear(seal(t, newBobs, "us", "", "new"))
+		synctest.Wait()
+		wantPart(t, h.apply(newOurs), "contact Bob has another key")
+		c := h.dial()
+		want(t, texts(c.do("NICK carol", "USER c 0 * :c"), "PRIVMSG"), "new")
+	})
+}
