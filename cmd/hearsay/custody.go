@@ -87,7 +87,8 @@ func protect(store runStore, cfg *config.Config) (runStore, error) {
 	}
 	s, err := sealed.Wrap(store, key)
 	if errors.Is(err, sealed.ErrPlain) {
-		err = fmt.Errorf("%w; to seal it, make a backup, move %s away, and restore", err, custodyDir(cfg))
+		err = fmt.Errorf("%w; to seal it: \"hearsay backup\" without key_file in the configuration, move %s and %s away, \"hearsay restore\" with it, "+
+			"\"hearsay queue release\"", err, custodyDir(cfg), graphDir(cfg))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("custody store: %w", err)
