@@ -259,8 +259,7 @@ func (s *state) pick(random io.Reader, mine []index) (out []candidate) {
 			continue
 		}
 		var q []candidate
-		s.scan(key(prefixQueue, ix[:]), func(k, _ []byte) bool {
-			id := mailbox.RowID(k[len(k)-16:])
+		s.queue(ix, func(id mailbox.RowID) bool {
 			var r row
 			if s.get(key(prefixRow, id[:]), &r, "row") && r.Lease.IsZero() && r.Expires > s.now {
 				q = append(q, candidate{id, r})

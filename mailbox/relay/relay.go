@@ -82,6 +82,7 @@ type Relay struct {
 	cfg    Config
 	limits Limits
 	seal   *sealer
+	heads  heads
 
 	mu      sync.Mutex
 	counts  map[string][outcomes]uint64 // by request, then outcome; since the start
@@ -139,16 +140,21 @@ func (r *Relay) transact(op kv.Op, name string, transportKey []byte, fn func(*st
 	}
 	c := r.seal.client(transportKey)
 	out := RefusedInternal
+	var found map[index]uint64
 	err := r.cfg.Store.Update(op, func(tx kv.Txn) error {
-		out = RefusedInternal
-		s := load(tx, seconds(r.cfg.Now()), &r.limits)
+		out, found = RefusedInternal, nil
+		s := load(tx, seconds(r.cfg.Now()), &r.limits, &r.heads)
 		if !s.admit(c) {
 			out = RefusedRate
 			return s.err // nothing of a refused request is written
 		}
 		out = fn(s, c)
+		found = s.found
 		return s.save()
 	})
+	if err == nil && found != nil {
+		r.heads.learn(found)
+	}
 	switch {
 	case errors.Is(err, kv.ErrDiskFull):
 		out, err = RefusedDisk, nil
@@ -278,7 +284,7 @@ func sleepUntil(ctx context.Context, tick <-chan time.Time) {
 func (r *Relay) Sweep() (more bool, err error) {
 	var n swept
 	err = r.cfg.Store.Update(opSweep, func(tx kv.Txn) error {
-		s := load(tx, seconds(r.cfg.Now()), &r.limits)
+		s := load(tx, seconds(r.cfg.Now()), &r.limits, &r.heads)
 		n = s.sweep(sweepBatch)
 		return s.save()
 	})

@@ -115,6 +115,7 @@ func (r *rig) checkInvariants() {
 	if err := Recount(r.store); err != nil {
 		r.Fatal(err)
 	}
+	r.checkHeads()
 }
 
 // TestDepositLeaseAck (MB-02, MB-03, MB-10 to MB-13): the plain course.

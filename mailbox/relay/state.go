@@ -23,12 +23,14 @@ type state struct {
 	now    uint64 // s: the one clock reading of this transaction (MB-38)
 	limits *Limits
 	totals totals
+	heads  *heads           // where queues begin: saves time, decides nothing
+	found  map[index]uint64 // and what this transaction learned of it
 	err    error
 }
 
 // load starts a transaction's state; save ends it.
-func load(tx kv.Txn, now uint64, limits *Limits) *state {
-	s := &state{tx: tx, now: now, limits: limits}
+func load(tx kv.Txn, now uint64, limits *Limits, heads *heads) *state {
+	s := &state{tx: tx, now: now, limits: limits, heads: heads}
 	s.get(key(prefixTotals), &s.totals, "totals")
 	return s
 }
