@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -238,6 +239,38 @@ func TestAliasByStranger(t *testing.T) {
 		r.gossip(second)
 		if last, _ := r.arrivals.Last(); last != 2 {
 			t.Errorf("%d rows, want two", last)
+		}
+	})
+}
+
+// TestHeldMail (ST-06): while a restored queue is held no relay is asked anything, neither to deposit
+// nor to collect; once it is released both go on.
+func TestHeldMail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPost(t, map[string]int{"bob": 1, "carol": 0})
+		p.generation(p.entry(1, "bob", "x"), "x")
+		relay, asked := &pageRelay{}, map[endpoint.Role]int{}
+		e, err := endpoint.New(endpoint.Config{
+			Store: p.store, Own: []endpoint.RelayID{{1}}, Stage: p.stage, Alias: p.alias,
+			Contacts: func() []endpoint.Contact { return p.contacts().list },
+			Relay:    func(_ endpoint.RelayID, role endpoint.Role) endpoint.Requester { asked[role]++; return relay },
+		})
+		p.must(err)
+		var released atomic.Bool
+		p.endpoint, p.mail.held = e, func() (bool, error) { return !released.Load(), nil }
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- p.exchange(ctx) }()
+		time.Sleep(time.Hour)
+		if synctest.Wait(); len(asked) > 0 {
+			t.Errorf("relays were asked while the queue is held: %v", asked)
+		}
+		released.Store(true)
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		stop()
+		if <-done; asked[endpoint.RoleDeposit] == 0 || asked[endpoint.RoleCollect] == 0 || relay.deposits != 1 {
+			t.Errorf("after the release: %v, %d deposits", asked, relay.deposits)
 		}
 	})
 }
