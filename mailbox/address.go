@@ -42,7 +42,11 @@ func ParseAddress(text string) (Address, error) {
 	if (u.Path != "" && u.Path != "/") || u.Fragment != "" || u.User != nil {
 		return Address{}, fmt.Errorf("%w: only host, port and key belong in it", ErrAddress)
 	}
-	if p, err := strconv.ParseUint(u.Port(), 10, 16); err != nil || p == 0 || u.Hostname() == "" {
+	if strings.Contains(u.Host, "%") {
+		return Address{}, fmt.Errorf("%w: an address with a zone means nothing to others", ErrAddress)
+	}
+	host, port, err := net.SplitHostPort(u.Host)
+	if p, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || p == 0 || host == "" {
 		return Address{}, fmt.Errorf("%w: host and port are needed", ErrAddress)
 	}
 	q, err := url.ParseQuery(u.RawQuery)

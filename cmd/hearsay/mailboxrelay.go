@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -342,6 +343,9 @@ func relayAddress(cfg *config.Config) (mailbox.Address, error) {
 	host := rc.External
 	if host == "" {
 		host = rc.Listen
+	}
+	if name, port, err := net.SplitHostPort(host); err == nil && (name == "" || strings.Contains(name, "%")) {
+		host = net.JoinHostPort("0.0.0.0", port) // of this machine alone; whoever asks is told to set external
 	}
 	a := mailbox.Address{Scheme: "quic", Host: host, Key: keys.Transport.Public().(ed25519.PublicKey)}
 	return a, a.Check()

@@ -114,7 +114,7 @@ func (d *decoder) readMailboxRelay(s *section, r *MailboxRelay) {
 			r.Listen = u.Host
 		}
 	}
-	if s.str("external", &r.External) && r.External != "" && !hostPort(r.External) {
+	if s.str("external", &r.External) && r.External != "" && (!hostPort(r.External) || strings.HasPrefix(r.External, ":") || strings.Contains(r.External, "%")) {
 		s.errorf(s.line("external"), "external", "must be host:port, such as \"relay.example.org:9610\"")
 	}
 	s.str("datastore", &r.Datastore)
@@ -207,8 +207,17 @@ func (d *decoder) readMailboxURLs(s *section, name string) (out []string) {
 			s.errorf(it.line, name, "must be quic://host:port?key=KEY or tcp+tls://host:port?key=KEY")
 			continue
 		}
-		if _, err := box.ParsePublic(u.Query().Get("key")); err != nil {
+		if !hostPort(u.Host) || strings.Contains(u.Host, "%") {
+			s.errorf(it.line, name, "needs a host that others can reach and a port from 1 to 65535")
+			continue
+		}
+		q, err := url.ParseQuery(u.RawQuery)
+		if _, kerr := box.ParsePublic(q.Get("key")); err != nil || kerr != nil {
 			s.errorf(it.line, name, "needs the relay's key: ?key= and 32 bytes in base58")
+			continue
+		}
+		if len(q) != 1 || len(q["key"]) != 1 || (u.Path != "" && u.Path != "/") || u.Fragment != "" || u.User != nil {
+			s.errorf(it.line, name, "must hold scheme, host, port and key, and nothing else")
 			continue
 		}
 		out = append(out, it.text)
