@@ -310,6 +310,17 @@ func TestConformanceReadMarker(t *testing.T) {
 			want(h.t, a.do("MARKREAD #dev timestamp=1999-01-01T00:00:00.000Z"), ":irc.hearsay MARKREAD #dev "+stamp)
 			want(h.t, b.got())
 		}},
+		{"decision 0232", "a marker of the future becomes now", nil, func(h *harness) {
+			a, b := h.register("a", "draft/read-marker"), h.register("b", "draft/read-marker")
+			a.got()
+			b.got()
+			time.Sleep(time.Second)
+			now := ":irc.hearsay MARKREAD #dev timestamp=2000-01-01T00:00:01.000Z"
+			want(h.t, a.do("MARKREAD #dev timestamp=9999-12-31T23:59:59.999Z"), now)
+			want(h.t, b.got(), now)
+			want(h.t, a.do("MARKREAD #dev timestamp=2000-01-01T00:00:01.001Z"), now)
+			want(h.t, b.got(), now)
+		}},
 		refused("no target", "MARKREAD", "NEED_MORE_PARAMS"),
 		refused("a target that cannot be", "MARKREAD #a,b", "INVALID_PARAMS #a,b"),
 		refused("a bad timestamp", "MARKREAD #a timestamp=now", "INVALID_PARAMS #a"),

@@ -7,8 +7,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"hearsay/eventgraph"
 	"hearsay/internal/arrival"
 	"hearsay/internal/box"
+	"hearsay/internal/privmsg"
+	"hearsay/internal/readstate"
 )
 
 // TestClientTagsAreNotKept: client-only tags are for those who are there; history has none.
@@ -65,6 +68,78 @@ func TestKeyGoesWhileHistoryIsRead(t *testing.T) {
 			wantNone(t, lines, "sealed")
 		})
 	}
+}
+
+// TestCursorBeforeWhatIsHeld: an arrival that waits for an accept under way was not read, though what came after it was.
+func TestCursorBeforeWhatIsHeld(t *testing.T) {
+	reads := readstate.OpenMemory(nil)
+	serve(t, func(c *Config, _ *fakeGraph) { c.ReadState = reads }, func(h *harness) {
+		h.outbox.delay = time.Minute
+		a, _ := h.on("phone")
+		b, _ := h.on("desk")
+		h.graph.say("#dev", "rob", "one")
+		a.got()
+		b.send("PRIVMSG #dev :slow")
+		synctest.Wait()
+		h.graph.insert((&privmsg.Message{Channel: "#dev", Nick: "tool", Text: "made here"}).AppendTo(nil), eventgraph.SourceLocal, time.Now())
+		h.graph.say("#dev", "rob", "three")
+		want(t, texts(a.got(), "PRIVMSG"), "three")
+		a.proves()
+		a.do("QUIT")
+		if got := reads.Cursors("me@phone")[h.server.readKey("#dev")]; got != 1 {
+			t.Errorf("the cursor is at %d", got)
+		}
+		time.Sleep(2 * time.Minute)
+		_, lines := h.on("phone")
+		want(t, texts(lines, "PRIVMSG"), "slow", "made here")
+	})
+}
+
+// TestHeldAndThenPrivate: what was said in clear and waited for an accept is not shown in a channel that has
+// become a private one meanwhile.
+func TestHeldAndThenPrivate(t *testing.T) {
+	ours, _ := people(t)
+	serve(t, nil, func(h *harness) {
+		h.outbox.delay = time.Minute
+		a, b := h.join("alice", "#secret"), h.join("bob", "#secret,#dev")
+		a.got()
+		b.send("PRIVMSG #dev :slow")
+		synctest.Wait()
+		h.graph.insert((&privmsg.Message{Channel: "#secret", Nick: "tool", Text: "in clear"}).AppendTo(nil), eventgraph.SourceLocal, time.Now())
+		want(t, a.got())
+		h.apply(ours)
+		time.Sleep(2 * time.Minute)
+		wantNone(t, a.got(), "in clear")
+	})
+}
+
+// TestHistoryAge: without a device, what is older than HistoryAge is not shown at a JOIN, though it is in memory
+// still.
+func TestHistoryAge(t *testing.T) {
+	serve(t, func(c *Config, _ *fakeGraph) { c.HistoryAge = time.Hour }, func(h *harness) {
+		h.graph.say("#dev", "rob", "old")
+		synctest.Wait()
+		time.Sleep(time.Hour)
+		h.graph.say("#dev", "rob", "new")
+		synctest.Wait()
+		want(t, texts(h.register("alice").do("JOIN #dev"), "PRIVMSG"), "old", "new") // at the age
+		time.Sleep(time.Second)
+		want(t, texts(h.register("bob").do("JOIN #dev"), "PRIVMSG"), "new") // past it
+	})
+}
+
+// TestProofThatNeverComes: a client that does not answer one question is asked another, later.
+func TestProofThatNeverComes(t *testing.T) {
+	serve(t, nil, func(h *harness) {
+		a, _ := h.on("phone")
+		h.graph.say("#dev", "rob", "one")
+		time.Sleep(2 * tick)
+		wantPart(t, a.got(), " PING :read-1")
+		time.Sleep(probeTimeout - 3*tick)
+		wantNone(t, a.do("PONG :something"), "PING :read")
+		time.Sleep(3 * tick)
+		wantPart(t, a.got(), " PING :read-2")
+	})
 }
 
 // shortOutbox answers for fewer parts than it was given.

@@ -186,8 +186,8 @@ func TestHandshakes(t *testing.T) {
 			> WHO #dev %tcnf,9
 			< 354 alice 9 #dev alice H
 			< 315 alice #dev
-			> MARKREAD #dev timestamp=2026-01-01T00:00:00.000Z
-			< MARKREAD #dev timestamp=2026-01-01T00:00:00.000Z
+			> MARKREAD #dev timestamp=2000-01-01T00:00:00.000Z
+			< MARKREAD #dev timestamp=2000-01-01T00:00:00.000Z
 			> @label=2;+draft/reply=x PRIVMSG #dev :hello
 			< label=2
 			> @+typing=active TAGMSG #dev
@@ -242,8 +242,8 @@ func TestHandshakes(t *testing.T) {
 			< 731 alice :bob
 			> PRIVMSG #dev :hello
 			< PRIVMSG #dev :hello
-			> MARKREAD #dev timestamp=2026-01-01T00:00:00.000Z
-			< MARKREAD #dev timestamp=2026-01-01T00:00:00.000Z
+			> MARKREAD #dev timestamp=2000-01-01T00:00:00.000Z
+			< MARKREAD #dev timestamp=2000-01-01T00:00:00.000Z
 			> @+typing=done TAGMSG #dev
 			< TAGMSG #dev
 			! 421`,

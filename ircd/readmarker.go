@@ -38,6 +38,10 @@ func cmdMarkread(s *Server, rq *request) error {
 		fail("INVALID_PARAMS", "A marker is timestamp=YYYY-MM-DDThh:mm:ss.sssZ")
 		return nil
 	}
+	// Nothing was said later than now, and a marker does not go back (decision 0232).
+	if now := s.cfg.Now(); at.After(now) {
+		at = now
+	}
 	key := s.readKey(target)
 	rq.job = func(context.Context) event {
 		_, err := s.cfg.ReadState.SetMarker(key, at)

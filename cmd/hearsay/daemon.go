@@ -384,7 +384,13 @@ func (d *daemon) State() ircd.NetworkState {
 }
 
 // Troubles are what clients are told besides.
-func (d *daemon) Troubles() []string { return append(d.notes.list(), d.custody.mail.troubles()...) }
+func (d *daemon) Troubles() []string {
+	all := append(d.notes.list(), d.custody.mail.troubles()...)
+	for i, text := range all {
+		all[i] = sentence(text)
+	}
+	return all
+}
 
 // Blocked is what a client that connects now is told of the queue (DS-76).
 func (d *daemon) Blocked() (outbound.Notice, bool) { return d.worker.Blocked() }
