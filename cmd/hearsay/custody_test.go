@@ -179,8 +179,15 @@ func TestSealedCustody(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.Outbound.KeyFile = keys[0]
-	if _, err := openCustodyOf(cfg); !errors.Is(err, sealed.ErrPlain) || !strings.Contains(err.Error(), "make a backup") {
+	_, err = openCustodyOf(cfg)
+	if !errors.Is(err, sealed.ErrPlain) || !strings.Contains(err.Error(), `"hearsay backup" without key_file`) {
 		t.Error(err)
+	}
+	away := []string{custodyDir(cfg), graphDir(cfg)} // what the error says has to be moved
+	for _, name := range away {
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("%v does not name %s", err, name)
+		}
 	}
 	cfg.Outbound.KeyFile = ""
 	file := filepath.Join(dir, "b")
@@ -188,7 +195,11 @@ func TestSealedCustody(t *testing.T) {
 		t.Fatal(out, stderr)
 	}
 
-	cfg = solo(t, "")
+	for _, name := range away {
+		if err := os.Rename(name, filepath.Join(dir, filepath.Base(name))); err != nil {
+			t.Fatal(err)
+		}
+	}
 	cfg.Outbound.KeyFile = keys[0]
 	in, err := os.Open(file)
 	if err != nil {
