@@ -89,7 +89,8 @@ type Relay struct {
 	expired swept                       // since the start
 }
 
-// New checks cfg. It starts nothing; see Run.
+// New checks cfg. It starts nothing; see Run. It fails without a store, with a limit
+// above its bound, or with a published text of more than mailbox.MaxInfoText bytes.
 func New(cfg Config) (*Relay, error) {
 	if cfg.Store == nil {
 		return nil, errors.New("relay: no store")
@@ -252,7 +253,8 @@ const (
 	sweepBatch    = 256
 )
 
-// Run sweeps what expired until ctx ends. It returns ctx's error, or the store's.
+// Run sweeps what expired, every 10 s, until ctx ends. It returns ctx's error, or the
+// store's.
 func (r *Relay) Run(ctx context.Context) error {
 	if r.cfg.AllowV1Compat {
 		r.cfg.Logger.Warn(WarningV1)
@@ -280,7 +282,8 @@ func sleepUntil(ctx context.Context, tick <-chan time.Time) {
 	}
 }
 
-// Sweep ends one batch of what expired and tells whether there was anything.
+// Sweep ends what expired, in one transaction at most 256 of a kind, and tells whether there
+// was anything.
 func (r *Relay) Sweep() (more bool, err error) {
 	var n swept
 	err = r.cfg.Store.Update(opSweep, func(tx kv.Txn) error {
