@@ -177,7 +177,7 @@ func TestPenaltyBox(t *testing.T) {
 // TestGate (MB-21): connections, their rate and requests of an address, at the bound and one
 // past it; other addresses are not touched; memory is bounded.
 func TestGate(t *testing.T) {
-	g := newGate()
+	g := newGate(requestsPerAddress(Profile()))
 	now := time.Unix(1000, 0)
 	g.now = func() time.Time { return now }
 	a := &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}
@@ -230,13 +230,44 @@ func TestGate(t *testing.T) {
 	if len(g.conns) != 0 || len(g.pending) != 0 || g.total != 0 {
 		t.Errorf("left over: %d, %d, %d", len(g.conns), len(g.pending), g.total)
 	}
-	for i := range maxDialRows + 10 {
+	for i := range maxRateRows + 10 {
 		if !g.dial(&net.UDPAddr{IP: net.IPv4(10, byte(i>>16), byte(i>>8), byte(i))}) {
 			t.Fatal("a new address was refused")
 		}
-		if len(g.dials) > maxDialRows {
+		if len(g.dials) > maxRateRows {
 			t.Fatal("the table of dials is not bounded")
 		}
+	}
+	for i := range maxRateRows + 10 {
+		end, ok := g.begin(&net.UDPAddr{IP: net.IPv4(10, byte(i>>16), byte(i>>8), byte(i))})
+		if !ok {
+			t.Fatal("a new address's request was refused")
+		}
+		if end(); len(g.asked) > maxRateRows {
+			t.Fatal("the table of requests is not bounded")
+		}
+	}
+	now = now.Add(time.Minute)
+	ask := func(addr net.Addr) bool {
+		end, ok := g.begin(addr)
+		if ok {
+			end()
+		}
+		return ok
+	}
+	for i := range 8192 / 2 {
+		if !ask(a) {
+			t.Fatalf("request %d was refused", i+1)
+		}
+	}
+	if ask(a) || !ask(b) {
+		t.Error("the rate of requests")
+	}
+	if now = now.Add(time.Minute); !ask(a) {
+		t.Error("a minute later an address is still refused")
+	}
+	if n := requestsPerAddress(Limits{ClientRequests: 5, RelayRequests: 6}); n != 5 {
+		t.Errorf("an address may ask %d times, less than a client", n)
 	}
 	// An IPv6 address counts as its /64.
 	x, y := prefixOf(&net.TCPAddr{IP: net.ParseIP("2001:db8::1")}), prefixOf(&net.TCPAddr{IP: net.ParseIP("2001:db8::ffff")})

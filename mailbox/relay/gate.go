@@ -16,13 +16,20 @@ const (
 	// maxDialsPerAddress bounds the connections that an address begins in a minute: each
 	// costs a handshake. A client of TLS makes one for each request.
 	maxDialsPerAddress = 240
-	// maxDialRows bounds the addresses whose connections are counted. When there are
-	// more, all counts begin again: memory stays bounded and nobody is shut out.
-	maxDialRows = 16384
+	// maxRateRows bounds the addresses whose connections, and whose requests, are counted.
+	// When there are more, all counts begin again: memory stays bounded and nobody is shut
+	// out.
+	maxRateRows = 16384
 	// maxPendingPerAddress bounds the requests under way of an address, so that slow
 	// ones leave room for others.
 	maxPendingPerAddress = 8
+	// addressShare is the part of the relay's request rate that one address can use up,
+	// under however many keys: keys cost nothing. A client's whole rate fits in any case.
+	addressShare = 2
 )
+
+// requestsPerAddress is the requests of an address in a minute.
+func requestsPerAddress(l Limits) int { return max(l.ClientRequests, l.RelayRequests/addressShare) }
 
 // gate counts what addresses have and do.
 type gate struct {
@@ -32,16 +39,35 @@ type gate struct {
 	total   int
 	conns   map[netip.Prefix]int
 	pending map[netip.Prefix]int
-	dials   map[netip.Prefix]dials
+	dials   rates
+	asked   rates
+	most    int // requests of an address in a minute
 }
 
-type dials struct {
+// rates counts what addresses do in a minute.
+type rates map[netip.Prefix]rate
+
+type rate struct {
 	since time.Time
 	count int
 }
 
-func newGate() *gate {
-	return &gate{now: time.Now, conns: map[netip.Prefix]int{}, pending: map[netip.Prefix]int{}, dials: map[netip.Prefix]dials{}}
+// current is the count of the running minute, with room for it in the table.
+func (r rates) current(p netip.Prefix, now time.Time) rate {
+	v, known := r[p]
+	if !known && len(r) >= maxRateRows {
+		clear(r)
+	}
+	if now.Sub(v.since) >= time.Minute {
+		v = rate{since: now}
+	}
+	return v
+}
+
+func newGate(requests int) *gate {
+	return &gate{
+		now: time.Now, conns: map[netip.Prefix]int{}, pending: map[netip.Prefix]int{}, dials: rates{}, asked: rates{}, most: requests,
+	}
 }
 
 // dial counts the beginning of a connection from addr, or refuses it.
@@ -49,13 +75,7 @@ func (g *gate) dial(addr net.Addr) bool {
 	p, now := prefixOf(addr), g.now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	d, known := g.dials[p]
-	if !known && len(g.dials) >= maxDialRows {
-		clear(g.dials)
-	}
-	if now.Sub(d.since) >= time.Minute {
-		d = dials{since: now}
-	}
+	d := g.dials.current(p, now)
 	if d.count >= maxDialsPerAddress || g.total >= maxConns || g.conns[p] >= maxConnsPerAddress {
 		return false
 	}
@@ -86,12 +106,15 @@ func (g *gate) enter(addr net.Addr) (leave func(), ok bool) {
 
 // begin counts a request, or refuses it.
 func (g *gate) begin(addr net.Addr) (end func(), ok bool) {
-	p := prefixOf(addr)
+	p, now := prefixOf(addr), g.now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.pending[p] >= maxPendingPerAddress {
+	a := g.asked.current(p, now)
+	if g.pending[p] >= maxPendingPerAddress || a.count >= g.most {
 		return nil, false
 	}
+	a.count++
+	g.asked[p] = a
 	g.pending[p]++
 	return func() {
 		g.mu.Lock()

@@ -67,7 +67,7 @@ func NewServer(r *Relay, key ed25519.PrivateKey) (*Server, error) {
 		conf.NextProtos = append(conf.NextProtos, mailbox.ProtocolV1)
 	}
 	return &Server{
-		relay: r, tls: conf, gate: newGate(), reset: resetKey(key),
+		relay: r, tls: conf, gate: newGate(requestsPerAddress(r.limits)), reset: resetKey(key),
 		pending: semaphore.NewWeighted(maxPending), memory: semaphore.NewWeighted(pendingBytes),
 	}, nil
 }
@@ -178,6 +178,7 @@ var errRefused = errors.New("relay: not served")
 func (s *Server) serveStream(ctx context.Context, st halfCloser, from net.Addr, key ed25519.PublicKey, protocol string) error {
 	end, ok := s.gate.begin(from)
 	if !ok {
+		s.relay.count("unread", RefusedRate)
 		return errRefused
 	}
 	defer end()

@@ -30,9 +30,11 @@ type service struct {
 	tls   string
 }
 
-func serve(t *testing.T) *service {
+func serve(t *testing.T) *service { return serveLimited(t, relay.Limits{}) }
+
+func serveLimited(t *testing.T, limits relay.Limits) *service {
 	store := kv.OpenMemory()
-	r, err := relay.New(relay.Config{Store: store, Key: [32]byte{1}, Version: "test", Contact: "mailto:op@example.org"})
+	r, err := relay.New(relay.Config{Store: store, Key: [32]byte{1}, Version: "test", Contact: "mailto:op@example.org", Limits: limits})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,5 +348,42 @@ func TestKeys(t *testing.T) {
 	refused("symlink")
 	if err := relay.WriteOwnerOnly(path, []byte{1}); err == nil {
 		t.Error("a file was replaced")
+	}
+}
+
+// TestManyKeysOfOneAddress (MB-05, MB-21): keys cost nothing, so that one address cannot use up the relay's
+// requests under many of them: others are served.
+func TestManyKeysOfOneAddress(t *testing.T) {
+	s := serveLimited(t, relay.Limits{ClientRequests: 2, RelayRequests: 12})
+	ask := func(from string) error {
+		_, key, err := ed25519.GenerateKey(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		c, err := endpoint.NewClient(s.address("tcp+tls"), key, d.DialContext)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		resp, err := c.Do(t.Context(), mailbox.Request{Info: &mailbox.Info{}})
+		if err == nil && resp.Info.Version == "" {
+			return errors.New("over the relay's rate")
+		}
+		return err
+	}
+	for i := range 6 {
+		if err := ask("127.0.0.1"); err != nil {
+			t.Fatalf("request %d: %v", i+1, err)
+		}
+	}
+	if err := ask("127.0.0.1"); err == nil {
+		t.Error("one address has more than its share")
+	}
+	if err := ask("127.0.0.2"); err != nil {
+		t.Errorf("another address is refused: %v", err)
+	}
+	if st, err := s.relay.Stats(); err != nil || st.Requests["unread"]["rate"] != 1 {
+		t.Errorf("%v, %v", st.Requests, err)
 	}
 }
