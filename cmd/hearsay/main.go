@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -38,13 +39,25 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		return exitOK
 	}
-	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	text := plain(err)
 	if usage := (*usageError)(nil); errors.As(err, &usage) {
 		printf(stderr, "hearsay: %s; see %q\n", text, usage.help+" --help")
 		return exitUsage
 	}
 	printf(stderr, "hearsay: %s%s\n", text, hint(err))
 	return exitFail
+}
+
+// inner are the names of packages that errors begin with, for who reads code and logs.
+var inner = regexp.MustCompile(`(^|: )(?:arrival|box|endpoint|eventgraph|gossip|ircd|kv|outbound|p2p|privmsg|readstate|rpc|sealed|serial): `)
+
+// plain is an error as one line for people.
+func plain(err error) string {
+	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	for old := ""; old != text; {
+		old, text = text, inner.ReplaceAllString(text, "$1")
+	}
+	return text
 }
 
 // hint says what to do about the errors that a first evening meets.
