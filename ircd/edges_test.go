@@ -209,3 +209,45 @@ func TestReloadChangesContactKey(t *testing.T) {
 		want(t, texts(c.do("NICK carol", "USER c 0 * :c"), "PRIVMSG"), "new")
 	})
 }
+
+// TestClearArrivalOfAPrivateChannel: the loop does not take the feed's word for it: what was opened in clear
+// is not shown in a channel that is private by now (T4).
+func TestClearArrivalOfAPrivateChannel(t *testing.T) {
+	ours, _ := people(t)
+	s, _ := newLoop(t, func(c *Config) { c.Settings = ours })
+	a := connect(s, t, "alice", 0)
+	s.input(t, a, "JOIN #secret")
+	output(t, a)
+	s.handle(t.Context(), evArrival{0, incoming{
+		seq: 1, kind: privmsg.Public, name: "#Secret", nick: "rob", lines: []string{"in clear"}, logical: "x", arrived: time.Now(),
+	}})
+	if lines := output(t, a); len(lines) != 0 {
+		t.Errorf("%q", lines)
+	}
+}
+
+// TestOwnIDsAreBounded: at the bound, and one past it.
+func TestOwnIDsAreBounded(t *testing.T) {
+	s, _ := newLoop(t, nil)
+	for i := range maxOwn {
+		s.remember(fmt.Sprint(i))
+	}
+	if len(s.own) != maxOwn || !s.own["0"] {
+		t.Errorf("%d", len(s.own))
+	}
+	s.remember("one more")
+	if len(s.own) != maxOwn || s.own["0"] || !s.own["1"] || !s.own["one more"] {
+		t.Errorf("%d", len(s.own))
+	}
+}
+
+// TestMonitorFolds: a watched nick is given up in any case of letters.
+func TestMonitorFolds(t *testing.T) {
+	serve(t, nil, func(h *harness) {
+		a := h.register("alice")
+		a.do("MONITOR + Bob,carol", "MONITOR - bOB")
+		want(t, a.do("MONITOR L"), ":irc.hearsay 732 alice :carol", ":irc.hearsay 733 alice :End of MONITOR list")
+		h.register("bob")
+		want(t, a.got())
+	})
+}
