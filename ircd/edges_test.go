@@ -3,6 +3,7 @@ package ircd
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"hearsay/internal/box"
 	"hearsay/internal/privmsg"
 	"hearsay/internal/readstate"
+	"hearsay/outbound"
 )
 
 // TestClientTagsAreNotKept: client-only tags are for those who are there; history has none.
@@ -249,5 +251,30 @@ func TestMonitorFolds(t *testing.T) {
 		want(t, a.do("MONITOR L"), ":irc.hearsay 732 alice :carol", ":irc.hearsay 733 alice :End of MONITOR list")
 		h.register("bob")
 		want(t, a.got())
+	})
+}
+
+// TestLabelBound: a label at the bound of labeled-response is answered with, one past it is none.
+func TestLabelBound(t *testing.T) {
+	serve(t, nil, func(h *harness) {
+		a := h.register("alice", "labeled-response", "batch")
+		label := strings.Repeat("l", maxLabel)
+		want(t, a.do("@label="+label+" PING x"), "@label="+label+" :irc.hearsay PONG irc.hearsay :x")
+		want(t, a.do("@label="+label+"l PING x"), ":irc.hearsay PONG irc.hearsay :x")
+	})
+}
+
+// TestNoticesAreBounded: of many notices between two looks the newest are told.
+func TestNoticesAreBounded(t *testing.T) {
+	serve(t, nil, func(h *harness) {
+		a := h.register("alice")
+		for i := range maxNotices + 1 {
+			h.server.Notify(outbound.Notice{Reason: outbound.ReasonConnections, Have: i, Want: 99})
+		}
+		time.Sleep(tick)
+		lines := texts(a.got(), "NOTICE")
+		if len(lines) != maxNotices || !has(lines[:1], "connected to 1 of 99") {
+			t.Errorf("%d: %q", len(lines), lines)
+		}
 	})
 }
