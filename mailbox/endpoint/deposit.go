@@ -108,6 +108,13 @@ func (e *Endpoint) depositAt(ctx context.Context, relay RelayID, seqs []uint64) 
 			return err
 		}
 		out := unreachable
+		if _, ok := e.moved(&p); ok {
+			if err := e.settle(seq, elsewhere); err != nil {
+				return err
+			}
+			e.Wake() // it is due there
+			continue
+		}
 		if who != nil {
 			resp, err := who.Do(ctx, mailbox.Request{Deposit: &mailbox.Deposit{Envelope: p.envelope}})
 			switch {
@@ -137,6 +144,7 @@ const (
 	unreachable attempt = iota
 	accepted
 	refused
+	elsewhere // not attempted: the contact collects at other relays now
 )
 
 // settle writes down what became of an attempt, and when the next one is.
@@ -155,6 +163,14 @@ func (e *Endpoint) settle(seq uint64, out attempt) error {
 		}
 		if err != nil {
 			return err
+		}
+		if out == elsewhere {
+			if relays, ok := e.moved(&old); ok {
+				if err := t.follow(seq, &old, relays, now.UnixMilli()); err != nil {
+					return err
+				}
+			}
+			return t.end()
 		}
 		p := old
 		p.created = min(p.created, now.UnixMilli()) // a clock that ran ahead postpones nothing
