@@ -233,5 +233,5 @@ func (k *Keys) Usable(record []byte) (conversation string, ok bool, err error) {
 		return "", false, err
 	}
 	kind, name, print, ok := k.get().Lookup(m.to.Name)
-	return m.to.Name, ok && kind == m.to.Kind && name == m.to.Name && print == m.to.Fingerprint, nil
+	return m.to.Name, ok && kind == m.to.Kind && privmsg.Fold(name) == privmsg.Fold(m.to.Name) && print == m.to.Fingerprint, nil
 }

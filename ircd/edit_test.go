@@ -123,6 +123,10 @@ func TestUsable(t *testing.T) {
 		if conv, ok, err := keys.Usable(record); conv != name || !ok || err != nil {
 			t.Error(name, conv, ok, err)
 		}
+		m.to.Name = strings.ToUpper(name) // the label was spelt in another way
+		if _, ok, err := keys.Usable(m.AppendTo(nil)); !ok || err != nil {
+			t.Error(name, ok, err)
+		}
 		other := new(Keys)
 		if _, ok, err := other.Usable(record); ok != (name == "#public") || err != nil {
 			t.Error(name, ok, err)

@@ -164,7 +164,7 @@ func (k *Keyring) SealAs(id [16]byte, to Sealed, nick, text string) (Message, er
 		return Message{Channel: to.Name, Nick: nick, Text: text}, nil
 	case Channel:
 		for _, c := range k.channels {
-			if c.name == to.Name {
+			if Fold(c.name) == Fold(to.Name) {
 				padded := make([]byte, MaxNick)
 				copy(padded, nick)
 				return Message{
@@ -176,7 +176,7 @@ func (k *Keyring) SealAs(id [16]byte, to Sealed, nick, text string) (Message, er
 		}
 	case Contact:
 		for _, c := range k.contacts {
-			if c.label == to.Name {
+			if Fold(c.label) == Fold(to.Name) {
 				m := Message{Channel: c.box.SealText(dummy), Nick: c.self.SealText(dummy)}
 				if id == ([16]byte{}) {
 					m.Text = c.box.SealText([]byte(text))
@@ -187,7 +187,7 @@ func (k *Keyring) SealAs(id [16]byte, to Sealed, nick, text string) (Message, er
 			}
 		}
 	}
-	return Message{}, ErrNoKey // another spelling of the name
+	return Message{}, ErrNoKey // what Lookup finds is in one of the two
 }
 
 // An Opened is a message as far as it can be believed.

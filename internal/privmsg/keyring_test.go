@@ -200,7 +200,6 @@ func TestSealFailsClosed(t *testing.T) {
 		{"our key changed", intent("Bob"), keyring(t, nil, []ContactKey{{"Bob", b.Public(), c}})},
 		{"public became private", intent("#dev"), keyring(t, []ChannelKey{{"#DEV", c}}, nil)},
 		{"zero value", Sealed{}, before},
-		{"respelt", intent("#secret"), keyring(t, []ChannelKey{{"#Secret", c}}, nil)},
 	} {
 		if m, err := c.after.Seal(c.to, "alice", "canary"); !errors.Is(err, ErrNoKey) || m != (Message{}) {
 			t.Errorf("%s: %v", c.what, err)
@@ -208,6 +207,17 @@ func TestSealFailsClosed(t *testing.T) {
 	}
 	if _, err := before.Seal(intent("#secret"), "alice", "x"); err != nil {
 		t.Errorf("unchanged: %v", err)
+	}
+	// The key is the same one, and no name of a private conversation is on the wire (decision 0233).
+	respelt := keyring(t, []ChannelKey{{"#Secret", c}}, []ContactKey{{"BOB", b.Public(), a}})
+	for _, name := range []string{"#secret", "Bob"} {
+		m, err := respelt.Seal(intent(name), "alice", "x")
+		if err != nil {
+			t.Errorf("respelt: %v", err)
+		}
+		if o, err := before.Open(m); err != nil || o.Name != name || o.Text != "x" {
+			t.Errorf("respelt: %+v, %v", o, err)
+		}
 	}
 }
 
