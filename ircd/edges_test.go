@@ -217,6 +217,7 @@ func TestReloadChangesContactKey(t *testing.T) {
 func TestClearArrivalOfAPrivateChannel(t *testing.T) {
 	ours, _ := people(t)
 	s, _ := newLoop(t, func(c *Config) { c.Settings = ours })
+	s.catchUp()
 	a := connect(s, t, "alice", 0)
 	s.input(t, a, "JOIN #secret")
 	output(t, a)
@@ -226,6 +227,10 @@ func TestClearArrivalOfAPrivateChannel(t *testing.T) {
 	if lines := output(t, a); len(lines) != 0 {
 		t.Errorf("%q", lines)
 	}
+	s.handle(t.Context(), evArrival{0, incoming{
+		seq: 2, kind: privmsg.Channel, name: "#secret", nick: "rob", lines: []string{"opened"}, logical: "y", arrived: time.Now(),
+	}})
+	wantPart(t, output(t, a), "PRIVMSG #secret :opened")
 }
 
 // TestOwnIDsAreBounded: at the bound, and one past it.
