@@ -35,13 +35,14 @@ type PendingContact struct {
 // contacts is CONTACTS.
 func (s *Server) contacts(rq *request, args []string) {
 	card := len(args) == 2 && strings.EqualFold(args[0], "CARD")
+	me := rq.c.nick // what they will call us, if they do not change it
 	if len(args) > 0 && !card {
-		s.edit(rq, args, s.editContacts)
+		s.edit(rq, args, func(verb string, args []string) editRun { return s.editContacts(me, verb, args) })
 		return
 	}
 	answer := func(pending []PendingContact) []string { return s.contactLines(pending) }
 	if card {
-		answer = func(pending []PendingContact) []string { return s.card(args[1], pending) }
+		answer = func(pending []PendingContact) []string { return s.card(me, args[1], pending) }
 	}
 	if s.cfg.Editor == nil {
 		rq.sayAll(answer(nil))
@@ -111,7 +112,7 @@ func (s *Server) edit(rq *request, args []string, use func(verb string, args []s
 type editRun func(ctx context.Context) (lines []string, sum Summary, err error)
 
 // editContacts is nil for what is no use of CONTACTS.
-func (s *Server) editContacts(verb string, args []string) editRun {
+func (s *Server) editContacts(me, verb string, args []string) editRun {
 	switch {
 	case verb == "ADD" && (len(args) == 1 || len(args) == 2):
 		return func(ctx context.Context) (lines []string, sum Summary, err error) {
@@ -125,7 +126,7 @@ func (s *Server) editContacts(verb string, args []string) editRun {
 			if err != nil {
 				return nil, sum, err
 			}
-			lines = cardLines(args[0], ours)
+			lines = cardLines(me, args[0], ours)
 			if theirs.IsZero() {
 				lines = append(lines, "When you have theirs: /msg *status CONTACTS ADD "+args[0]+" their-key")
 			} else {
@@ -169,15 +170,15 @@ func (s *Server) editChannels(verb string, args []string) editRun {
 }
 
 // card is what a contact needs to know of us.
-func (s *Server) card(label string, pending []PendingContact) []string {
+func (s *Server) card(me, label string, pending []PendingContact) []string {
 	for _, c := range s.settings.Contacts {
 		if privmsg.Fold(c.Label) == privmsg.Fold(label) {
-			return cardLines(c.Label, c.Secret.Public())
+			return cardLines(me, c.Label, c.Secret.Public())
 		}
 	}
 	for _, p := range pending {
 		if privmsg.Fold(p.Label) == privmsg.Fold(label) {
-			return cardLines(p.Label, p.Ours)
+			return cardLines(me, p.Label, p.Ours)
 		}
 	}
 	return []string{"There is no contact " + token(label) + ": CONTACTS ADD " + token(label) + " makes one, and your card for them"}
@@ -206,10 +207,10 @@ func channelCardLines(name string, secret box.SecretKey) []string {
 }
 
 // cardLines are the card, for somebody with this program and for somebody with darkirc.
-func cardLines(label string, ours box.PublicKey) []string {
+func cardLines(me, label string, ours box.PublicKey) []string {
 	return []string{
-		"Your card for " + label + ", to be given to them over a channel that you trust:",
-		"/msg *status CONTACTS ADD your-name " + ours.Base58(),
+		"Your card for " + label + ", to be given to them over a channel that you trust; they may call you something else than " + me + ":",
+		"/msg *status CONTACTS ADD " + me + " " + ours.Base58(),
 		fmt.Sprintf("or, in a configuration file: dm_chacha_public = %q", ours.Base58()),
 	}
 }

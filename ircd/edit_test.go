@@ -59,7 +59,7 @@ func TestEditFromStatus(t *testing.T) {
 		a.got()
 		ask := func(text string) string { return strings.Join(said(a.do("PRIVMSG *status :"+text)), "\n") }
 		for _, x := range []struct{ text, asked, said string }{
-			{"CONTACTS ADD rob", "contact rob ", "/msg *status CONTACTS ADD your-name " + ours},
+			{"CONTACTS ADD rob", "contact rob ", "/msg *status CONTACTS ADD alice " + ours},
 			{"contacts add rob " + ours, "contact rob " + ours, "CONTACTS: done\nCONTACTS: needs a restart: [net]"},
 			{"CONTACTS REMOVE rob", "no contact rob", "rob is removed"},
 			{"CHANNELS ADD #x " + key.Base58(), "channel #x " + key.Base58(), "/join #x\nCHANNELS: done"},

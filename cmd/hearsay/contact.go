@@ -114,7 +114,7 @@ func printEdit(out io.Writer, r editReply, running bool) {
 }
 
 func printCard(out io.Writer, label, ours string) {
-	printf(out, "Your card for %s, to be given to them over a channel that you trust:\n"+
+	printf(out, "Your card for %s, to be given to them over a channel that you trust; your-name is what they call you:\n"+
 		"  /msg *status CONTACTS ADD your-name %s\n"+
 		"which is in a shell: hearsay contact add your-name %[2]s\n"+
 		"and in darkirc's configuration: dm_chacha_public = %[2]q\n", label, ours)
