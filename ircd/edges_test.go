@@ -259,6 +259,33 @@ func TestMonitorFolds(t *testing.T) {
 	})
 }
 
+// TestLocalIDsAreNotUsedAgain: after a restart, what stays here has new ids.
+func TestLocalIDsAreNotUsedAgain(t *testing.T) {
+	seen := map[string]bool{}
+	synctest.Test(t, func(t *testing.T) {
+		for range 2 {
+			time.Sleep(time.Second)
+			s, _ := newLoop(t, nil)
+			a := connect(s, t, "alice", capMessageTags)
+			output(t, a)
+			for range 3 {
+				s.input(t, a, "PRIVMSG alice :x")
+				s.input(t, a, "@+x TAGMSG alice")
+			}
+			for _, l := range output(t, a) {
+				id := tag(l, "msgid")
+				if id == "" || seen[id] {
+					t.Errorf("%q", l)
+				}
+				seen[id] = true
+			}
+		}
+	})
+	if len(seen) != 12 {
+		t.Errorf("%d ids", len(seen))
+	}
+}
+
 // TestLabelBound: a label at the bound of labeled-response is answered with, one past it is none.
 func TestLabelBound(t *testing.T) {
 	serve(t, nil, func(h *harness) {

@@ -2,6 +2,7 @@ package ircd
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"time"
 
@@ -194,9 +195,8 @@ func (s *Server) local(rq *request, command string, peer *client, text string) {
 		s.refuseMessage(rq, command, peer.nick, errCannotSendToChan, code, why)
 		return
 	}
-	s.serial++ // any number that is new
 	e := entry{lines: wrap(text, privmsg.MaxText), time: s.cfg.Now()}
-	for _, l := range split(c.prefix(), command, peer.nick, "local-"+itoa(s.serial), &e) {
+	for _, l := range split(c.prefix(), command, peer.nick, s.localID(), &e) {
 		l.tags = rq.tags()
 		if c.caps.has(capEchoMessage) {
 			rq.send(l)
@@ -206,6 +206,13 @@ func (s *Server) local(rq *request, command string, peer *client, text string) {
 	if command == "PRIVMSG" && peer.away != "" && peer != c {
 		rq.reply(rplAway, peer.nick, peer.away)
 	}
+}
+
+// localID names what stays here. Ids are unique, over restarts too: clients drop what has one
+// that they know.
+func (s *Server) localID() string {
+	s.serial++
+	return "local-" + strconv.FormatInt(s.started.UnixMilli(), 36) + "-" + itoa(s.serial)
 }
 
 // cmdTagmsg is TAGMSG: client-only tags between local clients. The network has no place
@@ -222,9 +229,8 @@ func cmdTagmsg(s *Server, rq *request) error {
 		if i == maxTargets {
 			break
 		}
-		s.serial++
 		l := plain(c.prefix(), "TAGMSG", token(target))
-		l.tags, l.msgid, l.time = rq.msg.ClientOnlyTags(), "local-"+itoa(s.serial), s.cfg.Now()
+		l.tags, l.msgid, l.time = rq.msg.ClientOnlyTags(), s.localID(), s.cfg.Now()
 		if len(l.tags) == 0 || services[privmsg.Fold(target)] != "" {
 			continue
 		}
