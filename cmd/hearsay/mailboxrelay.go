@@ -105,6 +105,9 @@ func openRelay(ctx context.Context, cfg *config.Config, disk *kv.Disk, log *slog
 	if s.relay, err = relay.New(relaySettings(rc, keys, s.store, log)); err != nil {
 		return nil, err
 	}
+	if err = s.relay.CheckKey(); err != nil {
+		return nil, err
+	}
 	if s.server, err = relay.NewServer(s.relay, keys.Transport); err != nil {
 		return nil, err
 	}

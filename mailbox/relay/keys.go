@@ -94,7 +94,7 @@ func RestoreKeys(dir, backup string) error {
 // one. A symlink as last component is refused (MB-52).
 func openKey(path string, size int, create bool) ([]byte, error) {
 	name := filepath.Base(path)
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // a FIFO must not block
 	if errors.Is(err, fs.ErrNotExist) {
 		if !create {
 			return nil, fmt.Errorf("%w: %s is missing; put it back from its backup", ErrKeyFile, name)

@@ -73,6 +73,10 @@ func Recount(store kv.Store) error {
 				windows++
 			case prefixWindowAge:
 				ages++
+			case prefixKeyCheck:
+				if len(v) != KeySize {
+					return corrupt("key check")
+				}
 			case prefixLeaseSet, prefixDedup: // found again by what leads to them
 			default:
 				return fmt.Errorf("unknown key %x", k)

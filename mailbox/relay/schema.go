@@ -15,6 +15,7 @@ import (
 // seconds, so that an index is in order of expiry.
 //
 //	g                          totals
+//	k                          whose store it is: derived from the key
 //	t | index                  registration of a token
 //	c | client                 a client's quota counters and live leases
 //	w | client                 a client's request window
@@ -31,6 +32,7 @@ import (
 //	D | expiry | index | content   marks of acknowledged deposits by expiry
 const (
 	prefixTotals    = 'g'
+	prefixKeyCheck  = 'k'
 	prefixToken     = 't'
 	prefixClient    = 'c'
 	prefixWindow    = 'w'

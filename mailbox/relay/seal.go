@@ -23,6 +23,8 @@ const (
 	contextSeal   = "hearsay mailbox relay v2 row seal"
 	// contextContent: who gets the store must not find an envelope in it that they have.
 	contextContent = "hearsay mailbox relay v2 content index"
+	// contextCheck: what a store knows its key by.
+	contextCheck = "hearsay mailbox relay v2 key check"
 )
 
 // KeySize is the number of bytes of mailbox-v2.key.

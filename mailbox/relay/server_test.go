@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -346,6 +347,13 @@ func TestKeys(t *testing.T) {
 	refused("missing while the store is there")
 	os.Symlink(path+".moved", path)
 	refused("symlink")
+	fifo := filepath.Join(t.TempDir(), relay.KeyName)
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := relay.OpenKeys(filepath.Dir(fifo), true); !errors.Is(err, relay.ErrKeyFile) { // and does not wait for a writer
+		t.Errorf("a FIFO: %v", err)
+	}
 	if err := relay.WriteOwnerOnly(path, []byte{1}); err == nil {
 		t.Error("a file was replaced")
 	}
