@@ -103,7 +103,8 @@ func TestNames(t *testing.T) {
 		a.do("PRIVMSG #dev :x")
 		wantPart(t, a.do("NAMES #dev"), ":irc.hearsay 353 alice = #dev :Rob alice alice|net")
 		h.graph.say("#dev", "alice|net", "another one, who is shown in the same way")
-		wantPart(t, a.do("NAMES #dev"), " :Rob alice alice|net")
+		a.got()
+		want(t, a.do("NAMES #dev")[:1], ":irc.hearsay 353 alice = #dev :Rob alice alice|net")
 		for range 25 * 60 {
 			time.Sleep(time.Minute)
 			a.send("PONG x")

@@ -233,6 +233,40 @@ func TestClearArrivalOfAPrivateChannel(t *testing.T) {
 	wantPart(t, output(t, a), "PRIVMSG #secret :opened")
 }
 
+// TestArrivalOfAnEarlierFeed: what was opened with keys that have been replaced since is not shown.
+func TestArrivalOfAnEarlierFeed(t *testing.T) {
+	s, _ := newLoop(t, nil)
+	a := connect(s, t, "alice", 0)
+	s.input(t, a, "JOIN #dev")
+	output(t, a)
+	s.feed = 2
+	for wanted, feed := range []int{1, 2} {
+		s.handle(t.Context(), evArrival{feed, incoming{
+			seq: arrival.Seq(feed), kind: privmsg.Public, name: "#dev", nick: "rob", lines: []string{"x"}, logical: fmt.Sprint(feed), arrived: time.Now(),
+		}})
+		if lines := output(t, a); len(lines) != wanted {
+			t.Errorf("feed %d: %q", feed, lines)
+		}
+	}
+}
+
+// TestContactsGoFirst: a nick that is connected here and became the name of a contact is that (contract).
+func TestContactsGoFirst(t *testing.T) {
+	ours, _ := people(t)
+	serve(t, nil, func(h *harness) {
+		a, b := h.register("alice"), h.register("bob")
+		a.do("PRIVMSG bob :stays here")
+		wantPart(t, b.got(), ":alice!~alice@hearsay PRIVMSG bob :stays here")
+		h.apply(ours)
+		wantPart(t, b.got(), "Your nick is now the name of a contact")
+		want(t, a.do("PRIVMSG bob :goes out", "NOTICE BOB :too"))
+		want(t, b.got())
+		if n := h.outbox.n; n != 2 {
+			t.Errorf("%d accepted", n)
+		}
+	})
+}
+
 // TestOwnIDsAreBounded: at the bound, and one past it.
 func TestOwnIDsAreBounded(t *testing.T) {
 	s, _ := newLoop(t, nil)
