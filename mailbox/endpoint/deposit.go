@@ -180,6 +180,7 @@ func (e *Endpoint) settle(seq uint64, out attempt) error {
 			}
 		}
 		switch out {
+		case elsewhere: // settled above
 		case accepted:
 			if p.kind == parcelReceipt {
 				t.dropParcel(seq, &old)                        // done; a receipt is never itself receipted
