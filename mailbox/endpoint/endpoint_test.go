@@ -100,7 +100,11 @@ func (w *world) reopen(s *side) {
 		Store: s.store, Contacts: func() []Contact { return []Contact{s.contact} }, Own: []RelayID{theRelay},
 		Relay: func(RelayID, Role) Requester { return s.wire },
 		Stage: func(tx kv.Txn, _ Contact, m Message) (bool, error) {
-			return true, tx.Set(append([]byte("log/"), m.ID[:]...), m.Content)
+			k := append([]byte("log/"), m.ID[:]...)
+			if _, err := tx.Get(k); err == nil {
+				k = append(k, "/again"...) // a second showing, in this process or another
+			}
+			return true, tx.Set(k, m.Content)
 		},
 		Notify: func(k NoticeKind, _ ContactID) { s.notices = append(s.notices, k) },
 		Now:    w.clock.now, Rand: rand.New(rand.NewPCG(1, 2)),
@@ -219,6 +223,9 @@ func TestRepeats(t *testing.T) {
 	}
 	if st, _ := w.relay.Stats(); st.Rows != 0 {
 		t.Errorf("%d rows are left", st.Rows)
+	}
+	if c := w.counts(w.bob); c.Inbox != 1 || c.Seen != 1 {
+		t.Errorf("repeats are counted: %+v", c)
 	}
 	// The receipt is lost with the relay's disk, say: alice deposits again after a day.
 	w.must(w.deposit(w.bob))

@@ -184,6 +184,35 @@ func TestReplayAfterTheHorizon(t *testing.T) {
 	}
 }
 
+// TestOldRecords (MB-14, MB-34): a record of MaxAge is taken; one that is a millisecond older is acknowledged and
+// dropped, without a receipt.
+func TestOldRecords(t *testing.T) {
+	for _, c := range []struct {
+		age   time.Duration
+		taken int
+	}{{MaxAge, 1}, {MaxAge + time.Millisecond, 0}} {
+		w := newWorld(t)
+		w.must(w.collect(w.bob))
+		created := w.clock.now().Add(-c.age)
+		env, err := Seal(w.alice.contact.Pair, TokenAt(w.bob.contact.Pair, w.bob.contact.Mine, w.clock.now()), Record{Created: created, Message: &Message{MessageID{7}, 5, []byte("x")}})
+		w.must(err)
+		if resp, err := w.alice.wire.Do(t.Context(), mailbox.Request{Deposit: &mailbox.Deposit{Envelope: env}}); err != nil || !resp.Deposit.Accepted {
+			t.Fatal("no deposit", err)
+		}
+		w.must(w.collect(w.bob))
+		owed := 0
+		w.must(w.bob.store.View(func(r kv.Reader) error {
+			return r.Scan(kv.Scan{Prefix: key(tableReceipt), KeysOnly: true}, func(_, _ []byte) error { owed++; return nil })
+		}))
+		if got := len(w.bob.log(t)); got != c.taken || owed != c.taken {
+			t.Errorf("%v old: shown %d times, %d receipts owed, want %d", c.age, got, owed, c.taken)
+		}
+		if st, _ := w.relay.Stats(); st.Rows != 0 {
+			t.Errorf("%v old: not acknowledged", c.age)
+		}
+	}
+}
+
 // TestClockOfTheSender (MB-34): parcels made by a clock that ran ahead go out at once when it is
 // set back, although others are due later.
 func TestClockOfTheSender(t *testing.T) {
