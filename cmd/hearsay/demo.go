@@ -75,7 +75,8 @@ type stage struct {
 	dir   string
 	log   *slog.Logger
 	relay *relayService
-	nodes []*daemon // nil: stopped
+	again func() error // stops the relay and starts it anew, at the same address and over the same store
+	nodes []*daemon    // nil: stopped
 	stops []context.CancelFunc
 	ended []chan error // of each node's run
 
@@ -130,17 +131,50 @@ func (s *stage) startRelay(ctx context.Context, k *demoKeys) (address string, er
 	if cfg == nil {
 		return "", problems
 	}
-	cfg.Mailbox.Relay.Listen = "127.0.0.1:0" // a file cannot say so: users need the port
-	if s.relay, err = openRelay(ctx, cfg, new(kv.Disk), s.log); err != nil {
+	var stop context.CancelFunc
+	var ended chan error
+	open := func() error {
+		if s.relay, err = openRelay(ctx, cfg, new(kv.Disk), s.log); err != nil {
+			return err
+		}
+		run, cancel := context.WithCancel(s.run)
+		relay, done := s.relay, make(chan error, 1)
+		stop, ended = cancel, done
+		s.group.Go(func() error {
+			err := relay.run(run)
+			if run.Err() != nil {
+				err = nil
+			}
+			done <- err
+			return err
+		})
+		return nil
+	}
+	s.again = func() error {
+		stop()
+		err := errors.Join(<-ended, s.relay.close())
+		s.relay = nil
+		if err != nil {
+			return err
+		}
+		return open()
+	}
+	for range 8 { // UDP and TCP of one port must be free
+		var l net.Listener
+		if l, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			return "", err
+		}
+		cfg.Mailbox.Relay.Listen = l.Addr().String()
+		if err = l.Close(); err != nil {
+			return "", err
+		}
+		if err = open(); !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	if err != nil {
 		return "", err
 	}
-	s.group.Go(func() error {
-		err := s.relay.run(s.run)
-		if s.run.Err() != nil {
-			return nil
-		}
-		return err
-	})
 	keypair, err := relayKeys(cfg)
 	if err != nil {
 		return "", err

@@ -65,7 +65,7 @@ func runScene(ctx context.Context, out io.Writer, port int, log *slog.Logger) (e
 		{"an encrypted channel: bob reads it, the graph does not show it", s.encrypted},
 		{"a direct message from alice to bob", s.private},
 		{"the queue: alice speaks while no peer is there; node1 is restarted; node2 comes back; bob hears her", s.queue},
-		{"mailbox: node3 is off and alice writes to bob; node3 comes back without peers and has it from a relay; then from node2 too, shown once", s.mailbox},
+		{"mailbox: node3 is off and alice writes to bob; the relay is restarted; node3 comes back without peers and has it from a relay; then from node2 too, shown once", s.mailbox},
 		{"history: carol (node2) comes late and reads what was said", s.history},
 		{"all nodes hold the same events", s.same},
 	} {
@@ -241,6 +241,13 @@ func (s *scene) mailbox(ctx context.Context) error {
 	s.alice.send("PRIVMSG " + demoName(2) + " :" + text)
 	if err := until(ctx, "nothing was deposited", func() bool { return relay.status().Rows == 1 && node.outboundStatus().Depth == 0 }); err != nil {
 		return err
+	}
+	// The relay goes and comes back: what it accepted is there.
+	if err := s.stage.again(); err != nil {
+		return err
+	}
+	if relay = s.stage.relay; relay.status().Rows != 1 {
+		return errors.New("the relay has lost what it accepted")
 	}
 	alone := *last
 	alone.Net.Peers = nil
