@@ -24,6 +24,9 @@ const (
 	// cyclesBound is what all of them may leave behind in the daemon's own memory: less than
 	// 4 KiB each, where a forgotten connection has more than 10.
 	cyclesBound = 6 << 20
+	// cyclesSlack is how many goroutines and files more there may be than at first: the
+	// store's and the metrics' own come and go. One forgotten by each client is 500.
+	cyclesSlack = 8
 )
 
 // TestCycles: clients that come and go in every way leave no goroutine, no file and no
@@ -83,8 +86,8 @@ func testCycles(t *testing.T, bin string, secure bool) {
 			if routines, err = scrape(metrics, "go_goroutines "); err != nil {
 				return err
 			}
-			if files = d.fds(t); r > 0 && (routines != r || files != f) {
-				return fmt.Errorf("%d goroutines and %d files, not %d and %d", routines, files, r, f)
+			if files = d.fds(t); r > 0 && (routines > r+cyclesSlack || files > f+cyclesSlack) {
+				return fmt.Errorf("%d goroutines and %d files, at first %d and %d", routines, files, r, f)
 			}
 			return nil
 		})
