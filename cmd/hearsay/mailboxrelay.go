@@ -306,7 +306,7 @@ func runRelay(ctx context.Context, cfg *config.Config, log *slog.Logger) (err er
 		Methods: map[string]rpc.Method{"hearsay.status": {Call: func(context.Context, json.RawMessage) (any, error) {
 			return statusReport{
 				Version: release, UptimeS: int64(time.Since(started) / time.Second),
-				P2P: p2pStatus{Connections: []connectionStatus{}}, Relay: s.status(),
+				P2P: p2pStatus{Connections: []connectionStatus{}}, Relay: s.status(), Troubles: []string{},
 			}, nil
 		}}},
 	})
