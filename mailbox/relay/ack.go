@@ -11,39 +11,28 @@ import (
 // the lease refuses the whole. Naming rows again is answered alike while the lease
 // is remembered, which is until it expires.
 func (s *state) ack(c client, id mailbox.LeaseID, ids []mailbox.RowID) Outcome {
-	l, out := s.held(c, id, ids)
-	if out != Accepted {
+	l, at, out := s.held(c, id, ids)
+	if out != Accepted || l.Done {
 		return out
 	}
-	for _, rid := range ids {
-		var r row
-		if !s.get(key(prefixRow, rid[:]), &r, "row") || r.Lease != id {
+	gone := make(batch, 0, len(at))
+	for _, i := range at {
+		w := &l.Rows[i]
+		if w.Gone {
 			continue // acknowledged before, or expired
 		}
-		s.dropRow(rid, &r)
-		s.remember(r.Index, r.Content)
+		w.Gone = true
+		s.dropRow(w)
+		gone = append(gone, named{w.Index, w.Content})
 	}
-	if l.Done {
-		return Accepted
-	}
+	s.remember(gone)
 	l.Acked = true
-	s.dropSet(&l, id)
-	if s.holdsNothing(&l, id) {
-		s.finish(&l, id)
-	} else {
-		s.set(key(prefixLease, id[:]), &l)
+	s.dropSet(l, id)
+	s.setLease(id)
+	if !slices.ContainsFunc(l.Rows, func(w row) bool { return !w.Gone }) {
+		s.finish(l, id)
 	}
 	return Accepted
-}
-
-func (s *state) holdsNothing(l *lease, id mailbox.LeaseID) bool {
-	for _, rid := range l.Rows {
-		var r row
-		if s.get(key(prefixRow, rid[:]), &r, "row") && r.Lease == id {
-			return false
-		}
-	}
-	return true
 }
 
 // finish takes a lease that holds nothing out of the counts of live ones, so that a
@@ -52,13 +41,13 @@ func (s *state) holdsNothing(l *lease, id mailbox.LeaseID) bool {
 func (s *state) finish(l *lease, id mailbox.LeaseID) {
 	s.releaseLease(l, id)
 	if s.totals.Acked >= uint64(s.limits.AckedLeases) {
-		s.del(key(prefixLease, id[:]))
+		s.delLease(id)
 		s.del(key(prefixLeaseExp, be64(l.Expires), id[:]))
 		return
 	}
 	s.totals.Acked++
 	l.Done, l.Tokens = true, nil
-	s.set(key(prefixLease, id[:]), l)
+	s.setLease(id)
 }
 
 // dropSet forgets that l is what its set is answered with, unless a later lease is.
@@ -75,61 +64,108 @@ func (s *state) dropSet(l *lease, id mailbox.LeaseID) {
 // Not accepted means that a box is full: its rows then come last like all that was
 // left unacknowledged.
 func (s *state) refuse(c client, id mailbox.LeaseID, ids []mailbox.RowID, why mailbox.RefuseReason) Outcome {
-	_, out := s.held(c, id, ids)
-	if out != Accepted || why == mailbox.RefuseOverQuota {
+	l, at, out := s.held(c, id, ids)
+	if out != Accepted || l.Done || why == mailbox.RefuseOverQuota {
 		return out // the end of the lease moves them back
 	}
-	for _, rid := range ids {
-		var r row
-		if s.get(key(prefixRow, rid[:]), &r, "row") && r.Lease == id && !s.box(rid, &r) {
+	for _, i := range at {
+		if w := &l.Rows[i]; !w.Gone && !s.box(w.Index, w.Seq) {
 			out = RefusedTokenQuota
 		}
 	}
 	return out
 }
 
-// held checks that a lease is c's, alive, and the one of all the named rows.
-func (s *state) held(c client, id mailbox.LeaseID, ids []mailbox.RowID) (l lease, _ Outcome) {
-	if !s.get(key(prefixLease, id[:]), &l, "lease") || l.Client != c || s.over(l.Expires, profile.LeaseTTL) {
-		return l, RefusedLease
+// held checks that a lease is c's, alive, and the one of all the named rows, and finds
+// these in it.
+func (s *state) held(c client, id mailbox.LeaseID, ids []mailbox.RowID) (l *lease, at []int, _ Outcome) {
+	l = s.lease(id)
+	if l == nil || l.Client != c || s.over(l.Expires, profile.LeaseTTL) {
+		return nil, nil, RefusedLease
 	}
-	for _, rid := range ids {
-		if !slices.Contains(l.Rows, rid) {
-			return l, RefusedRow
+	place := make(map[mailbox.RowID]int, len(l.Rows))
+	for i := range l.Rows {
+		place[l.Rows[i].ID] = i
+	}
+	at = make([]int, len(ids))
+	for n, rid := range ids {
+		var ok bool
+		if at[n], ok = place[rid]; !ok {
+			return nil, nil, RefusedRow
 		}
 	}
-	return l, Accepted
+	return l, at, Accepted
 }
 
-// remember keeps an acknowledged content id for a while, so that a sender's repeat
-// is accepted without coming to the recipient again (MB-28). When there is no room
-// the oldest mark goes: the cost is a duplicate that the recipient recognises.
-func (s *state) remember(ix index, content content) {
-	until := s.now + wholeSeconds(s.limits.DedupTTL)
-	if old := s.bytes(key(prefixDedup, ix[:], content[:])); len(old) == markSize {
-		s.forgetMark(key(prefixDedupExp, old, ix[:], content[:])) // a row that expired and its repeat, both leased
+// remember keeps acknowledged content ids for a while, so that a sender's repeat is
+// accepted without coming to the recipient again (MB-28). When there is no room the oldest
+// go: the cost is a duplicate that the recipient recognises.
+func (s *state) remember(gone batch) {
+	if most := s.limits.DedupRows; len(gone) > most {
+		for _, n := range gone[:len(gone)-most] {
+			s.del(key(prefixDedup, n.Index[:], n.Content[:]))
+		}
+		gone = gone[len(gone)-most:]
 	}
-	if s.totals.Dedups >= uint64(s.limits.DedupRows) {
-		s.scan([]byte{prefixDedupExp}, func(k, _ []byte) bool {
-			s.forgetMark(slices.Clone(k))
-			return false
-		})
-	}
-	s.put(key(prefixDedup, ix[:], content[:]), be64(until))
-	s.put(key(prefixDedupExp, be64(until), ix[:], content[:]), nil)
-	s.totals.Dedups++
-}
-
-// forgetMark removes the mark that an expiry key names.
-func (s *state) forgetMark(k []byte) {
-	s.del(k)
-	d := key(prefixDedup, k[9:])
-	if mark := s.bytes(d); len(mark) == markSize && beTime(mark) == keyTime(k) {
-		s.del(d)
-	}
-	if s.totals.Dedups == 0 {
-		s.fail(corrupt("mark counter"))
+	if len(gone) == 0 {
 		return
 	}
-	s.totals.Dedups--
+	if total := s.totals.Dedups + uint64(len(gone)); total > uint64(s.limits.DedupRows) {
+		s.forgetOldest(int(total - uint64(s.limits.DedupRows)))
+	}
+	until := s.now + wholeSeconds(s.limits.DedupTTL)
+	for _, n := range gone {
+		s.set(key(prefixDedup, n.Index[:], n.Content[:]), &mark{Acked: true, Until: until})
+	}
+	s.set(key(prefixDedupExp, be64(until), be64(s.totals.NextSeq)), &gone)
+	s.totals.NextSeq++
+	s.totals.Dedups += uint64(len(gone))
+}
+
+// forgetOldest forgets that many acknowledged content ids.
+func (s *state) forgetOldest(count int) {
+	var oldest [][]byte
+	seen := 0
+	s.scan([]byte{prefixDedupExp}, func(k, v []byte) bool {
+		var b batch
+		if b.decode(v) != nil {
+			s.fail(corrupt("marks"))
+			return false
+		}
+		oldest = append(oldest, slices.Clone(k))
+		seen += len(b)
+		return seen < count
+	})
+	for _, k := range oldest {
+		count -= s.forget(k, count)
+	}
+}
+
+// forget removes at most limit of the marks that an expiry key names, and returns how many
+// it did.
+func (s *state) forget(k []byte, limit int) int {
+	var b batch
+	if !s.get(k, &b, "marks") {
+		s.fail(corrupt("marks"))
+		return 0
+	}
+	n := min(limit, len(b))
+	for _, gone := range b[:n] {
+		d := key(prefixDedup, gone.Index[:], gone.Content[:])
+		var m mark
+		if s.get(d, &m, "mark") && m.Acked && m.Until == keyTime(k) {
+			s.del(d)
+		}
+	}
+	if b = b[n:]; len(b) == 0 {
+		s.del(k)
+	} else {
+		s.set(k, &b)
+	}
+	if s.totals.Dedups < uint64(n) {
+		s.fail(corrupt("mark counter"))
+		return 0
+	}
+	s.totals.Dedups -= uint64(n)
+	return n
 }

@@ -114,11 +114,17 @@ func TestClaimIsBounded(t *testing.T) {
 			}
 			return resp
 		}
-		must(mailbox.Request{Lease: &mailbox.Lease{Tokens: []mailbox.Token{token}}})
-		for k := range 130 {
-			must(mailbox.Request{Deposit: &mailbox.Deposit{Envelope: envelope(token, fmt.Sprint(k))}})
+		tokens := []mailbox.Token{token} // and others: the end of a lease writes something for each
+		for k := range 127 {
+			tokens = append(tokens, mailbox.Token{byte(i), byte(k), 2})
 		}
-		must(mailbox.Request{Lease: &mailbox.Lease{Tokens: []mailbox.Token{token}}})
+		must(mailbox.Request{Lease: &mailbox.Lease{Tokens: tokens}})
+		for _, token := range tokens {
+			must(mailbox.Request{Deposit: &mailbox.Deposit{Envelope: envelope(token, "x")}})
+		}
+		if p := must(mailbox.Request{Lease: &mailbox.Lease{Tokens: tokens}}).Lease; len(p.Rows) != 128 {
+			t.Fatalf("a lease of %d rows", len(p.Rows))
+		}
 		r.pass(30 * time.Second / mailbox.MaxClaims) // all leases live; a new request window now and then
 		r.Relay.limits.RelayRequests = 1 << 20
 	}

@@ -20,8 +20,8 @@ func (s *state) deposit(seal *sealer, random io.Reader, c client, raw []byte, dr
 		return RefusedUnregistered
 	}
 	content := seal.content(raw)
-	mark := s.bytes(key(prefixDedup, ix[:], content[:]))
-	if mark != nil && s.liveMark(mark) {
+	var m mark
+	if s.get(key(prefixDedup, ix[:], content[:]), &m, "mark") && s.stands(&m) {
 		return Accepted
 	}
 	size, a := uint64(len(raw)), s.account(c)
@@ -35,56 +35,61 @@ func (s *state) deposit(seal *sealer, random io.Reader, c client, raw []byte, dr
 	case s.totals.Rows >= uint64(s.limits.RelayRows), s.totals.Bytes+size > uint64(s.limits.RelayBytes):
 		return RefusedFull
 	}
-	var id mailbox.RowID
-	if !s.fresh(random, id[:], prefixRow) {
+	r := row{
+		Index: ix, Owner: c, Content: content, Size: size,
+		Expires: s.now + wholeSeconds(s.limits.EnvelopeTTL),
+	}
+	if !s.random(random, r.ID[:]) {
 		return RefusedInternal
 	}
-	sealed, err := seal.seal(random, id, ix, raw)
+	sealed, err := seal.seal(random, r.ID, ix, raw)
 	if err != nil {
 		s.fail(err)
 		return RefusedInternal
 	}
-	if len(mark) == markSize { // its time is over, and the row takes its place
-		s.forgetMark(key(prefixDedupExp, mark, ix[:], content[:]))
-	}
-	s.addRow(id, &row{
-		Index: ix, Owner: c, Content: content, Size: size,
-		Expires: s.now + uint64(s.limits.EnvelopeTTL.Seconds()),
-	}, sealed)
+	s.addRow(&r, sealed) // its mark takes the place of one whose time is over
 	return Accepted
 }
 
-// markSize is the bytes of the mark of an acknowledged envelope, a time; that of a live one
-// is a row id.
-const markSize = 8
-
-// liveMark tells whether a deduplication mark still stands: a row that has not
-// expired, or an acknowledged envelope within its hour.
-func (s *state) liveMark(mark []byte) bool {
-	if len(mark) == markSize { // the time until which an acknowledged one is remembered
-		return !s.over(beTime(mark), profile.DedupTTL)
+// stands tells whether a mark still does: a row that has not expired, or an acknowledged
+// envelope within its hour.
+func (s *state) stands(m *mark) bool {
+	if m.Acked {
+		return !s.over(m.Until, profile.DedupTTL)
 	}
-	var r row
-	return s.get(key(prefixRow, mark), &r, "row") && r.Expires > s.now
+	return m.Until > s.now
 }
 
 func beTime(b []byte) uint64 { return keyTime(append([]byte{0}, b...)) }
 
-// fresh fills id with random bytes that name nothing yet and are not zero.
-func (s *state) fresh(random io.Reader, id []byte, prefix byte) bool {
+// random fills id with random bytes that are not all zero. So many of them name nothing
+// else.
+func (s *state) random(random io.Reader, id []byte) bool {
 	for range 4 {
 		if _, err := io.ReadFull(random, id); err != nil {
 			s.fail(err)
 			return false
 		}
-		zero := true
 		for _, c := range id {
-			zero = zero && c == 0
-		}
-		if !zero && s.bytes(key(prefix, id)) == nil {
-			return s.err == nil
+			if c != 0 {
+				return s.err == nil
+			}
 		}
 	}
 	s.fail(errRandom)
 	return false
+}
+
+// freshLease makes an id that names no lease yet.
+func (s *state) freshLease(random io.Reader) (id mailbox.LeaseID, ok bool) {
+	for range 4 {
+		if !s.random(random, id[:]) {
+			return id, false
+		}
+		if s.lease(id) == nil {
+			return id, s.err == nil
+		}
+	}
+	s.fail(errRandom)
+	return id, false
 }

@@ -5,21 +5,19 @@ import (
 	"sync"
 
 	"hearsay/internal/kv"
-	"hearsay/mailbox"
 )
 
 // maxHeads bounds the tokens whose heads are remembered: 48 bytes each, about 4 MiB with
 // the map. Beyond it all are forgotten, which costs one longer scan a token.
 const maxHeads = 1 << 16
 
-// heads remembers where the rows of a token that were not offered yet begin: no such row
-// has a lower sequence number. It only saves time: an iterator of the store passes every
+// heads remembers where the rows of a token begin: none has a lower number. It only saves time: an iterator of the store passes every
 // deleted key before it comes to the first live one, so that without it a check-in costs
 // more with each row that the token ever had. What it does not know is 0, which is
 // always true.
 //
 // A head is learned in a transaction and holds from its commit on. It stays true, since
-// new rows have higher numbers and rows that come back are in a later pass.
+// new rows have higher numbers and rows that come back keep theirs.
 type heads struct {
 	mu sync.Mutex
 	m  map[index]uint64
@@ -44,28 +42,50 @@ func (h *heads) learn(found map[index]uint64) {
 	maps.Copy(h.m, found)
 }
 
-// queue calls fn for the rows of a token in the order of offering, until it returns
-// false, and notes where they begin.
-func (s *state) queue(ix index, fn func(id mailbox.RowID) bool) {
-	if s.err != nil {
-		return
-	}
-	prefix := key(prefixQueue, ix[:])
-	from := key(prefixQueue, ix[:], []byte{0}, be64(s.heads.of(ix)))
+// keysOf calls fn for the rows of a token in the order of deposit, until it returns false,
+// without what their keys do not say, and notes where they begin.
+func (s *state) keysOf(ix index, fn func(*row) bool) {
+	s.rowsOf(ix, true, func(r *row, _ []byte) bool { return fn(r) })
+}
+
+// rowsOf is keysOf with the whole row, and its ciphertext, valid during the call, unless
+// only the keys are wanted.
+func (s *state) rowsOf(ix index, keysOnly bool, fn func(r *row, sealed []byte) bool) {
 	head, first := s.totals.NextSeq, true
-	s.fail(s.tx.Scan(kv.Scan{Prefix: prefix, Start: from, KeysOnly: true}, func(k, _ []byte) error {
-		place := k[len(prefix):] // pass | seq | row id
-		if first && place[0] == 0 {
-			head = beTime(place[1:9])
+	from := key(prefixRow, ix[:], be64(s.heads.of(ix)))
+	s.eachRow(kv.Scan{Prefix: key(prefixRow, ix[:]), Start: from, KeysOnly: keysOnly}, func(r *row, sealed []byte) bool {
+		if first {
+			head, first = r.Seq, false
 		}
-		first = false
-		if !fn(mailbox.RowID(place[9:])) || s.err != nil {
-			return kv.ErrStop
-		}
-		return nil
-	}))
+		return fn(r, sealed)
+	})
 	if s.found == nil {
 		s.found = map[index]uint64{}
 	}
 	s.found[ix] = head
+}
+
+func (s *state) eachKey(prefix, from []byte, fn func(*row) bool) {
+	s.eachRow(kv.Scan{Prefix: prefix, Start: from, KeysOnly: true}, func(r *row, _ []byte) bool { return fn(r) })
+}
+
+func (s *state) eachRow(sc kv.Scan, fn func(r *row, sealed []byte) bool) {
+	if s.err != nil {
+		return
+	}
+	s.fail(s.tx.Scan(sc, func(k, v []byte) (err error) {
+		var r row
+		if err := r.setKey(k); err != nil {
+			return corrupt("row")
+		}
+		if !sc.KeysOnly {
+			if v, err = r.setValue(v); err != nil {
+				return corrupt("row")
+			}
+		}
+		if !fn(&r, v) || s.err != nil {
+			return kv.ErrStop
+		}
+		return nil
+	}))
 }

@@ -18,14 +18,12 @@ const pickFactor = 4
 // before it counts live leases.
 const sweepPerCheckIn = 2
 
-// registerBytes bounds what one check-in writes for its tokens, as the store counts, so
-// that its commit stays below what a store takes: room for MaxTokens new ones. What is
-// left out is for the next check-in.
+// registerBytes bounds what one check-in writes before its page, as the store counts, so
+// that its commit stays below what a store takes: room for MaxTokens new registrations.
+// What is left out is for the next check-in.
 const (
 	registerBytes = 950_000
-	newTokenCost  = 230 // record and expiry
-	moreTokenCost = 90  // the deletion of the expiry before it
-	workCost      = 380 // a row or token of a lease that ends
+	expiryCost    = entryLeast // an entry of the index of registrations
 )
 
 // checkIn registers or refreshes the tokens and answers the client's live lease for
@@ -35,26 +33,23 @@ func (s *state) checkIn(seal *sealer, random io.Reader, c client, tokens []mailb
 	if len(tokens) == 0 || len(tokens) > s.limits.RequestTokens {
 		return nil
 	}
-	work := s.clearAway(c)
+	s.clearAway(c)
 	wanted := indexes(seal, tokens)
-	mine, name := s.register(c, wanted, work), nameOf(wanted)
+	mine, name := s.register(c, wanted), nameOf(wanted)
 	if page := s.again(seal, c, name); page != nil {
 		return page
 	}
 	return s.newLease(seal, random, c, name, mine)
 }
 
-// clearAway ends the expired leases of c, and some of others, and returns how many rows
-// and tokens they held.
-func (s *state) clearAway(c client) (work int) {
-	for _, id := range s.account(c).Leases {
-		var l lease
-		if s.get(key(prefixLease, id[:]), &l, "lease") && s.over(l.Expires, profile.LeaseTTL) {
-			work += s.endLease(id)
+// clearAway ends the expired leases of c, and some of others.
+func (s *state) clearAway(c client) {
+	for _, id := range slices.Clone(s.account(c).Leases) {
+		if l := s.lease(id); l != nil && s.over(l.Expires, profile.LeaseTTL) && s.mayWork() {
+			s.endLease(id)
 		}
 	}
-	_, more := s.sweepLeases(sweepPerCheckIn)
-	return work + more
+	s.sweepLeases(sweepPerCheckIn)
 }
 
 // indexes are the opaque forms of tokens, each once, in the client's order, which is
@@ -85,37 +80,29 @@ func nameOf(set []index) setID {
 }
 
 // register gives c the tokens that nobody has, refreshes its own at most once a day
-// (MB-07), and returns those that are c's (MB-29). work is what the transaction has
-// written already, in rows and tokens.
-func (s *state) register(c client, set []index, work int) (mine []index) {
+// (MB-07), and returns those that are c's (MB-29).
+func (s *state) register(c client, set []index) (mine []index) {
 	const day = 24 * 60 * 60
 	a := s.account(c)
 	ttl := wholeSeconds(s.limits.TokenTTL)
-	room := registerBytes - work*workCost
 	for _, ix := range set {
-		t := s.token(ix)
+		t, room := s.token(ix), registerBytes-s.written
 		switch {
 		case t.Expires > s.now && t.Client != c:
 			continue // another client's until it expires
 		case t.Expires > s.now:
-			if s.now-min(t.Refreshed, s.now) >= min(day, max(ttl/2, 1)) && room >= newTokenCost+moreTokenCost {
-				room -= newTokenCost + moreTokenCost
+			if s.now-min(t.Refreshed, s.now) >= min(day, max(ttl/2, 1)) && room >= tokenCost+2*expiryCost {
 				s.del(key(prefixTokenExp, be64(t.Expires), ix[:]))
 				t.Refreshed, t.Expires = s.now, s.now+ttl
 				s.put(key(prefixTokenExp, be64(t.Expires), ix[:]), nil)
-				s.setToken(ix, &t)
+				s.setToken(ix)
 			}
 		default:
-			if room < newTokenCost+moreTokenCost && (t.Expires != 0 || room < newTokenCost) {
+			if room < tokenCost+2*expiryCost+accountCost {
 				continue
 			}
-			room -= newTokenCost
 			if t.Expires != 0 { // expired, not yet swept
-				room -= moreTokenCost
-				s.unregister(ix, &t)
-				if t.Client == c {
-					a = s.account(c)
-				}
+				s.unregister(ix, t)
 			}
 			if a.Tokens >= uint64(s.limits.ClientTokens) {
 				continue
@@ -123,14 +110,12 @@ func (s *state) register(c client, set []index, work int) (mine []index) {
 			if s.totals.Tokens >= uint64(s.limits.Registrations) && s.sweepTokens(1) == 0 {
 				continue
 			}
-			t = s.token(ix)
 			t.Client, t.Refreshed, t.Expires = c, s.now, s.now+ttl
 			s.put(key(prefixTokenExp, be64(t.Expires), ix[:]), nil)
-			s.setToken(ix, &t)
+			s.setToken(ix)
 			s.totals.Tokens++
-			a = s.account(c)
 			a.Tokens++
-			s.setAccount(c, &a)
+			s.setAccount(c)
 		}
 		mine = append(mine, ix)
 	}
@@ -148,9 +133,9 @@ func (s *state) unregister(ix index, t *token) {
 	}
 	a.Tokens--
 	s.totals.Tokens--
-	s.setAccount(t.Client, &a)
+	s.setAccount(t.Client)
 	t.Expires, t.Refreshed = 0, 0
-	s.setToken(ix, t)
+	s.setToken(ix)
 }
 
 // again returns the live, unacknowledged lease of the set, with the rows that still
@@ -160,15 +145,15 @@ func (s *state) again(seal *sealer, c client, name setID) *mailbox.Page {
 	if id == nil {
 		return nil
 	}
-	var l lease
-	if !s.get(key(prefixLease, id), &l, "lease") || s.over(l.Expires, profile.LeaseTTL) || l.Acked {
+	page := &mailbox.Page{Serving: true, LeaseID: mailbox.LeaseID(id)}
+	l := s.lease(page.LeaseID)
+	if l == nil || s.over(l.Expires, profile.LeaseTTL) || l.Acked {
 		return nil
 	}
-	page := &mailbox.Page{Serving: true, LeaseID: mailbox.LeaseID(id), ExpiresAt: l.Expires}
-	for _, rid := range l.Rows {
-		var r row
-		if s.get(key(prefixRow, rid[:]), &r, "row") && r.Lease == page.LeaseID && r.Expires > s.now {
-			s.appendRow(page, seal, rid, &r)
+	page.ExpiresAt = l.Expires
+	for i := range l.Rows {
+		if w := &l.Rows[i]; !w.Gone && w.Expires > s.now {
+			s.appendRow(page, seal, w, s.sealedOf(w))
 		}
 	}
 	return page
@@ -176,13 +161,28 @@ func (s *state) again(seal *sealer, c client, name setID) *mailbox.Page {
 
 // appendRow opens a row into a page. A row that does not open is left out: it stays
 // until it expires (MB-14).
-func (s *state) appendRow(page *mailbox.Page, seal *sealer, id mailbox.RowID, r *row) bool {
-	plain, err := seal.open(id, r.Index, s.bytes(key(prefixBody, id[:])))
+func (s *state) appendRow(page *mailbox.Page, seal *sealer, r *row, sealed []byte) bool {
+	plain, err := seal.open(r.ID, r.Index, sealed)
 	if err != nil || s.err != nil {
 		return false
 	}
-	page.Rows = append(page.Rows, mailbox.Row{RowID: id, Envelope: plain})
+	page.Rows = append(page.Rows, mailbox.Row{RowID: r.ID, Envelope: plain})
 	return true
+}
+
+// open is appendRow for a row that was picked. One that does not open is moved back, not to
+// be in the way again.
+func (s *state) open(page *mailbox.Page, seal *sealer, p *candidate) bool {
+	if p.sealed == nil {
+		p.sealed = s.sealedOf(&p.row)
+	}
+	if s.appendRow(page, seal, &p.row, p.sealed) {
+		return true
+	}
+	if s.written < registerBytes {
+		s.moveBack(p.row.Index, p.row.Seq)
+	}
+	return false
 }
 
 // newLease holds a page for c.
@@ -195,45 +195,44 @@ func (s *state) newLease(seal *sealer, random io.Reader, c client, name setID, m
 	if len(picked) == 0 {
 		return nil
 	}
-	page := &mailbox.Page{Serving: true, ExpiresAt: s.now + uint64(s.limits.LeaseTTL.Seconds())}
-	l := lease{Client: c, Set: name, Expires: page.ExpiresAt}
-	var id mailbox.LeaseID
-	if !s.fresh(random, id[:], prefixLease) {
+	id, ok := s.freshLease(random)
+	if !ok {
 		return nil
 	}
+	page := &mailbox.Page{Serving: true, LeaseID: id, ExpiresAt: s.now + wholeSeconds(s.limits.LeaseTTL)}
+	l := lease{Client: c, Set: name, Expires: page.ExpiresAt, Rows: make([]row, 0, len(picked))}
 	touched := map[index]bool{}
-	for _, p := range picked {
-		if !s.appendRow(page, seal, p.id, &p.row) {
-			s.moveBack(p.id, &p.row) // it does not open; let it not be in the way again
+	for i := range picked {
+		p := &picked[i]
+		if !s.open(page, seal, p) {
 			continue
 		}
-		p.row.Lease = id
-		s.set(key(prefixRow, p.id[:]), &p.row)
-		l.Rows = append(l.Rows, p.id)
-		if !touched[p.row.Index] {
-			touched[p.row.Index] = true
-			l.Tokens = append(l.Tokens, p.row.Index)
-			t := s.token(p.row.Index)
+		l.Rows = append(l.Rows, p.row)
+		if ix := p.row.Index; !touched[ix] {
+			touched[ix] = true
+			l.Tokens = append(l.Tokens, ix)
+			t := s.token(ix)
 			t.Leases = append(t.Leases, id)
-			s.setToken(p.row.Index, &t)
+			s.setToken(ix)
 		}
 	}
 	if len(l.Rows) == 0 || s.err != nil {
 		return nil
 	}
-	page.LeaseID = id
-	s.set(key(prefixLease, id[:]), &l)
+	s.addLease(id, &l)
 	s.put(key(prefixLeaseSet, c[:], name[:]), id[:])
 	s.put(key(prefixLeaseExp, be64(l.Expires), id[:]), nil)
 	a.Leases = append(a.Leases, id)
-	s.setAccount(c, &a)
+	s.setAccount(c)
 	s.totals.Leases++
 	return page
 }
 
+// candidate is a row that may come into a page.
 type candidate struct {
-	id  mailbox.RowID
-	row row
+	row    row
+	pass   uint8
+	sealed []byte // nil: not read yet
 }
 
 // pick chooses a page of available rows: first what was not offered yet, then what came
@@ -253,20 +252,9 @@ func (s *state) pick(random io.Reader, mine []index) (out []candidate) {
 		mine = append(slices.Clone(mine[n:]), mine[:n]...)
 	}
 	var queues [][]candidate
+	spare := pickFactor * s.limits.PageBytes
 	for seen := 0; len(mine) > 0 && seen < pickFactor*s.limits.PageRows; mine = mine[1:] {
-		ix := mine[0]
-		if t := s.token(ix); t.Rows == 0 || len(t.Leases) >= s.limits.TokenLeases {
-			continue
-		}
-		var q []candidate
-		s.queue(ix, func(id mailbox.RowID) bool {
-			var r row
-			if s.get(key(prefixRow, id[:]), &r, "row") && r.Lease.IsZero() && r.Expires > s.now {
-				q = append(q, candidate{id, r})
-			}
-			return len(q) < s.limits.PageRows
-		})
-		if len(q) > 0 {
+		if q := s.available(mine[0], &spare); len(q) > 0 {
 			queues = append(queues, q)
 			seen += len(q)
 		}
@@ -274,14 +262,14 @@ func (s *state) pick(random io.Reader, mine []index) (out []candidate) {
 	// A fixed order of tokens would favour the first ones: the one whose first row was
 	// passed least and waits longest begins.
 	slices.SortFunc(queues, func(a, b []candidate) int {
-		return cmp.Or(cmp.Compare(a[0].row.Pass, b[0].row.Pass), cmp.Compare(a[0].row.Seq, b[0].row.Seq))
+		return cmp.Or(cmp.Compare(a[0].pass, b[0].pass), cmp.Compare(a[0].row.Seq, b[0].row.Seq))
 	})
 	size := 0
 	for class := range classes {
 		for took := true; took && len(out) < s.limits.PageRows; {
 			took = false
 			for i, q := range queues {
-				if len(q) == 0 || classOf(&q[0].row) != class || len(out) == s.limits.PageRows {
+				if len(q) == 0 || classOf(q[0].pass) != class || len(out) == s.limits.PageRows {
 					continue
 				}
 				if size+int(q[0].row.Size) > s.limits.PageBytes {
@@ -297,12 +285,43 @@ func (s *state) pick(random io.Reader, mine []index) (out []candidate) {
 	return out
 }
 
+// available are the rows of a token that a page can hold, at most a page of them, in the
+// order of offering. Where all rows of the token are no more than a page they are read
+// with it, as long as there is spare memory for it; else only the keys are.
+func (s *state) available(ix index, spare *int) (q []candidate) {
+	t := s.token(ix)
+	if t.Rows == 0 || len(t.Leases) >= s.limits.TokenLeases {
+		return nil
+	}
+	held, back, fresh := s.heldOf(ix), s.passesOf(ix), 0
+	whole := t.Bytes <= uint64(s.limits.PageBytes) && t.Bytes <= uint64(max(*spare, 0))
+	s.rowsOf(ix, !whole, func(r *row, sealed []byte) bool {
+		if held[r.Seq] || r.Expires <= s.now {
+			return true
+		}
+		c := candidate{row: *r, pass: back.of(r.Seq)}
+		if whole {
+			c.sealed = slices.Clone(sealed)
+			*spare -= len(sealed)
+		}
+		q = append(q, c)
+		if c.pass == 0 {
+			fresh++
+		}
+		return fresh < s.limits.PageRows
+	})
+	if t.Passed > 0 {
+		slices.SortStableFunc(q, func(a, b candidate) int { return cmp.Compare(a.pass, b.pass) })
+	}
+	return q[:min(len(q), s.limits.PageRows)]
+}
+
 // classes of rows, in the order of offering: new, left unacknowledged, in the penalty
 // box.
 const classes = 3
 
-func classOf(r *row) int {
-	switch r.Pass {
+func classOf(pass uint8) int {
+	switch pass {
 	case 0:
 		return 0
 	case passBoxed:

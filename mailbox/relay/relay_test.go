@@ -585,7 +585,7 @@ func TestSealing(t *testing.T) {
 	canary := mailbox.Token{0xca, 0xfe, 0xba, 0xbe, 0xca, 0xfe, 0xba, 0xbe}
 	r.lease("bob-transport-key", canary)
 	r.put("alice-transport-key", canary, "canary text")
-	r.put("alice-transport-key", t1, "first")
+	r.put("alice-transport-key", t1, "first!")
 	r.put("alice-transport-key", t2, "second")
 	m := r.store.(*mapStore).m
 	for k, v := range m {
@@ -597,12 +597,14 @@ func TestSealing(t *testing.T) {
 	}
 	var bodies []string
 	for k := range m {
-		if k[0] == prefixBody {
+		if k[0] == prefixRow {
 			bodies = append(bodies, k)
 		}
 	}
 	slices.Sort(bodies)
-	m[bodies[1]], m[bodies[2]] = m[bodies[2]], m[bodies[1]]
+	const head = 32 + 16 // owner and content: the ciphertext follows
+	one, two := m[bodies[1]], m[bodies[2]]
+	m[bodies[1]], m[bodies[2]] = one[:head]+two[head:], two[:head]+one[head:]
 	m[bodies[0]] = m[bodies[0]][:len(m[bodies[0]])-1] + "\x00"
 	if p := r.lease("bob-transport-key", t1, t2, canary); p.Serving {
 		t.Errorf("served %q", texts(t, p))

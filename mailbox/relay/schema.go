@@ -11,46 +11,49 @@ import (
 	"hearsay/mailbox"
 )
 
-// Keys of the relay's store (spec/storage.md, relay). Times in keys are big-endian
-// seconds, so that an index is in order of expiry.
+// Keys of the relay's store (spec/mailbox.md). Integers in keys are big-endian, times
+// are seconds, so that an index is in order of expiry.
 //
-//	g                          totals
-//	k                          whose store it is: derived from the key
-//	t | index                  registration of a token
-//	c | client                 a client's quota counters and live leases
-//	w | client                 a client's request window
-//	W | start | client         the same, by age
-//	r | row id                 a row, all but its ciphertext
-//	b | row id                 its sealed ciphertext
-//	q | index | pass | seq | row id   rows of a token in the order of offering
-//	d | index | content     row id of a live deposit, or the mark of an acknowledged one
-//	l | lease id               a lease
-//	s | client | set           lease id of a client's live lease for a set of tokens
-//	E | expiry | row id        rows by expiry
-//	L | expiry | lease id      leases by expiry
-//	T | expiry | index         registrations by expiry
-//	D | expiry | index | content   marks of acknowledged deposits by expiry
+//	g                        totals
+//	k                        whose store it is: derived from the key
+//	t | index                registration of a token
+//	p | index                which rows of a token came back, and how often
+//	c | client               a client's quota counters and live leases
+//	w | client               a client's request window
+//	W | start | client       the same, by age
+//	q | index | seq | expiry | size | row id   a row, in the order of deposit: all of it
+//	d | index | content      the mark of a deposit, live or acknowledged
+//	l | lease id             a lease, with its rows
+//	s | client | set         lease id of a client's live lease for a set of tokens
+//	X | due | index          tokens by a lower bound of their rows' expiry
+//	L | expiry | lease id    leases by expiry
+//	T | expiry | index       registrations by expiry
+//	D | expiry | number      the deposits of an acknowledgement, by when they are forgotten
+//
+// A row is one entry, and nothing of it is written again until it goes: that it is held
+// says its lease, that it came back the record of its token. What a page costs is the
+// number of entries that it writes (decision 0235).
 const (
 	prefixTotals    = 'g'
 	prefixKeyCheck  = 'k'
 	prefixToken     = 't'
+	prefixPasses    = 'p'
 	prefixClient    = 'c'
 	prefixWindow    = 'w'
 	prefixWindowAge = 'W'
-	prefixRow       = 'r'
-	prefixBody      = 'b'
-	prefixQueue     = 'q'
+	prefixRow       = 'q'
 	prefixDedup     = 'd'
 	prefixLease     = 'l'
 	prefixLeaseSet  = 's'
-	prefixRowExpiry = 'E'
+	prefixRowExpiry = 'X'
 	prefixLeaseExp  = 'L'
 	prefixTokenExp  = 'T'
 	prefixDedupExp  = 'D'
 )
 
-// Schema is the version of the layout above.
-const Schema = 1
+// Schema is the version of the layout above. Version 1 had five entries for a row; a store
+// of it is refused (decision 0235).
+const Schema = 2
 
 type (
 	// index is the keyed hash of a token: what the store knows of it (MB-06).
@@ -78,11 +81,12 @@ type totals struct {
 	Rows, Bytes, Leases, Tokens, Windows, Dedups uint64
 	Acked                                        uint64 // remembered leases
 	WindowStart, WindowCount                     uint64 // requests of the current minute
-	NextSeq                                      uint64 // order of deposits
+	NextSeq                                      uint64 // order of deposits, and of acknowledgements
+	Latest                                       uint64 // s; no row expires later
 }
 
 func (v *totals) fields() []*uint64 {
-	return []*uint64{&v.Rows, &v.Bytes, &v.Leases, &v.Tokens, &v.Windows, &v.Dedups, &v.Acked, &v.WindowStart, &v.WindowCount, &v.NextSeq}
+	return []*uint64{&v.Rows, &v.Bytes, &v.Leases, &v.Tokens, &v.Windows, &v.Dedups, &v.Acked, &v.WindowStart, &v.WindowCount, &v.NextSeq, &v.Latest}
 }
 
 // token is a registration with its quota counters. It outlives the registration
@@ -93,8 +97,14 @@ type token struct {
 	Refreshed uint64 // s
 	Rows      uint64
 	Bytes     uint64
-	Boxed     uint64            // of its rows, those in the penalty box
+	Due       uint64            // s; none of its rows expires before; 0: it has none
+	Passed    uint64            // of its rows, those that came back
+	Boxed     uint64            // of these, those in the penalty box
 	Leases    []mailbox.LeaseID // live leases that hold a row of it
+}
+
+func (v *token) fields() []*uint64 {
+	return []*uint64{&v.Expires, &v.Refreshed, &v.Rows, &v.Bytes, &v.Due, &v.Passed, &v.Boxed}
 }
 
 // account is a client's quota counters.
@@ -106,17 +116,17 @@ type account struct {
 // window counts a client's requests in the minute that began at Start.
 type window struct{ Start, Count uint64 }
 
-// row is a deposit. Its sealed ciphertext is a value of its own, so that leasing a
-// page does not write it again.
+// row is a deposit, all but its ciphertext: what a lease says of it, and what key and
+// value of its entry do.
 type row struct {
 	Index   index
+	Seq     uint64 // its place: the order of deposits
+	Expires uint64 // s
+	Size    uint64 // bytes of the plain envelope
+	ID      mailbox.RowID
 	Owner   client // the depositor, whose quota it uses
 	Content content
-	Expires uint64
-	Size    uint64 // bytes of the plain envelope
-	Pass    uint8  // how often it came back unacknowledged, at most passMost; passBoxed in the penalty box
-	Seq     uint64
-	Lease   mailbox.LeaseID // zero: not held
+	Gone    bool // in a lease: it was acknowledged, or has expired and was swept
 }
 
 // Passes of a row: later ones are offered later (MB-36).
@@ -124,6 +134,16 @@ const (
 	passMost  = 0xfe
 	passBoxed = 0xff
 )
+
+// passes are the rows of a token that came back: how often each came back unacknowledged,
+// at most passMost, or passBoxed in the penalty box. They are in order of their numbers.
+// What is not in it was not offered yet, or is for the first time.
+type passes []pass
+
+type pass struct {
+	Seq  uint64
+	Pass uint8
+}
 
 // lease is a page held for a client.
 type lease struct {
@@ -133,7 +153,23 @@ type lease struct {
 	Acked   bool   // no longer returned for its set
 	Done    bool   // holds no row any more: remembered for repeats, not live
 	Tokens  []index
-	Rows    []mailbox.RowID
+	Rows    []row // of a Done one only the ids
+}
+
+// mark is what a deposit is recognised by: until then, it is a row with that number or,
+// if Acked, it was one that is gone.
+type mark struct {
+	Acked bool
+	Until uint64 // s
+	Seq   uint64
+}
+
+// batch is the deposits of one acknowledgement.
+type batch []named
+
+type named struct {
+	Index   index
+	Content content
 }
 
 var errRecord = errors.New("record does not decode")
@@ -188,15 +224,39 @@ func (v *totals) decode(b []byte) error {
 
 func (v *token) encode() []byte {
 	b := append([]byte(nil), v.Client[:]...)
-	b = appendU64s(b, &v.Expires, &v.Refreshed, &v.Rows, &v.Bytes, &v.Boxed)
+	for _, f := range v.fields() {
+		b = serial.AppendVarInt(b, *f)
+	}
 	return appendIDs(b, v.Leases)
 }
 
 func (v *token) decode(b []byte) error {
 	r := serial.NewReader(b)
 	copy(v.Client[:], r.Take(32))
-	readU64s(r, &v.Expires, &v.Refreshed, &v.Rows, &v.Bytes, &v.Boxed)
+	for _, f := range v.fields() {
+		*f = r.VarInt()
+	}
 	v.Leases = readIDs[mailbox.LeaseID](r, 1<<16)
+	return r.Done()
+}
+
+func (v *passes) encode() []byte {
+	b, last := serial.AppendVarInt(nil, uint64(len(*v))), uint64(0)
+	for _, p := range *v {
+		b = serial.AppendUint8(serial.AppendVarInt(b, p.Seq-last), p.Pass)
+		last = p.Seq
+	}
+	return b
+}
+
+func (v *passes) decode(b []byte) error {
+	r, last := serial.NewReader(b), uint64(0)
+	n := r.Count(1<<16, 2)
+	*v = make(passes, n)
+	for i := range *v {
+		last += r.VarInt()
+		(*v)[i] = pass{last, r.Uint8()}
+	}
 	return r.Done()
 }
 
@@ -219,37 +279,70 @@ func (v *window) decode(b []byte) error {
 	return r.Done()
 }
 
-func (v *row) encode() []byte {
-	b := append([]byte(nil), v.Index[:]...)
-	b = append(b, v.Owner[:]...)
-	b = append(b, v.Content[:]...)
-	b = appendU64s(b, &v.Expires, &v.Size, &v.Seq)
-	b = append(b, v.Pass)
-	return append(b, v.Lease[:]...)
+// rowKeySize is the bytes of a row's key: its token's prefix, number, expiry, size, id.
+const rowKeySize = 1 + 32 + 8 + 8 + 4 + 16
+
+func (v *row) key() []byte {
+	k := append(make([]byte, 0, rowKeySize), prefixRow)
+	k = append(k, v.Index[:]...)
+	k = binary.BigEndian.AppendUint64(k, v.Seq)
+	k = binary.BigEndian.AppendUint64(k, v.Expires)
+	k = binary.BigEndian.AppendUint32(k, uint32(v.Size))
+	return append(k, v.ID[:]...)
 }
 
-func (v *row) decode(b []byte) error {
-	r := serial.NewReader(b)
-	copy(v.Index[:], r.Take(32))
-	copy(v.Owner[:], r.Take(32))
-	copy(v.Content[:], r.Take(16))
-	readU64s(r, &v.Expires, &v.Size, &v.Seq)
-	v.Pass = r.Uint8()
-	copy(v.Lease[:], r.Take(16))
-	return r.Done()
+// setKey reads a row's key.
+func (v *row) setKey(k []byte) error {
+	if len(k) != rowKeySize || k[0] != prefixRow {
+		return errRecord
+	}
+	v.Index = index(k[1:33])
+	v.Seq = binary.BigEndian.Uint64(k[33:])
+	v.Expires = binary.BigEndian.Uint64(k[41:])
+	v.Size = uint64(binary.BigEndian.Uint32(k[49:]))
+	v.ID = mailbox.RowID(k[53:])
+	return nil
+}
+
+// value is the rest of a row with its ciphertext; setValue reads it and returns the latter.
+func (v *row) value(sealed []byte) []byte {
+	b := append(make([]byte, 0, len(v.Owner)+len(v.Content)+len(sealed)), v.Owner[:]...)
+	return append(append(b, v.Content[:]...), sealed...)
+}
+
+func (v *row) setValue(b []byte) (sealed []byte, err error) {
+	if len(b) < len(v.Owner)+len(v.Content) {
+		return nil, errRecord
+	}
+	b = b[copy(v.Owner[:], b):]
+	return b[copy(v.Content[:], b):], nil
 }
 
 func (v *lease) encode() []byte {
-	b := append([]byte(nil), v.Client[:]...)
+	b := make([]byte, 0, 80+32*len(v.Tokens)+96*len(v.Rows))
+	b = append(b, v.Client[:]...)
 	b = append(b, v.Set[:]...)
 	b = serial.AppendUint64(b, v.Expires)
 	b = serial.AppendBool(b, v.Acked)
 	b = serial.AppendBool(b, v.Done)
 	b = serial.AppendVarInt(b, uint64(len(v.Tokens)))
-	for _, t := range v.Tokens {
+	place := make(map[index]uint8, len(v.Tokens))
+	for i, t := range v.Tokens {
 		b = append(b, t[:]...)
+		place[t] = uint8(i)
 	}
-	return appendIDs(b, v.Rows)
+	b = serial.AppendVarInt(b, uint64(len(v.Rows)))
+	for i := range v.Rows {
+		w := &v.Rows[i]
+		if b = append(b, w.ID[:]...); v.Done {
+			continue
+		}
+		b = serial.AppendUint8(b, place[w.Index])
+		b = serial.AppendVarInt(serial.AppendVarInt(serial.AppendVarInt(b, w.Seq), w.Expires), w.Size)
+		b = append(append(b, w.Owner[:]...), w.Content[:]...)
+		b = serial.AppendBool(b, w.Gone)
+	}
+	return b
 }
 
 func (v *lease) decode(b []byte) error {
@@ -265,7 +358,53 @@ func (v *lease) decode(b []byte) error {
 		copy(t[:], r.Take(32))
 		v.Tokens = append(v.Tokens, t)
 	}
-	v.Rows = readIDs[mailbox.RowID](r, mailbox.MaxPageRows)
+	n = r.Count(mailbox.MaxPageRows, 16)
+	v.Rows = make([]row, n)
+	for i := range v.Rows {
+		w := &v.Rows[i]
+		if copy(w.ID[:], r.Take(16)); v.Done {
+			w.Gone = true
+			continue
+		}
+		if at := int(r.Uint8()); at < len(v.Tokens) {
+			w.Index = v.Tokens[at]
+		} else {
+			r.Fail(errRecord)
+		}
+		w.Seq, w.Expires, w.Size = r.VarInt(), r.VarInt(), r.VarInt()
+		copy(w.Owner[:], r.Take(32))
+		copy(w.Content[:], r.Take(16))
+		w.Gone = r.Bool()
+	}
+	return r.Done()
+}
+
+func (v *mark) encode() []byte {
+	return appendU64s(serial.AppendBool(make([]byte, 0, 17), v.Acked), &v.Until, &v.Seq)
+}
+
+func (v *mark) decode(b []byte) error {
+	r := serial.NewReader(b)
+	v.Acked = r.Bool()
+	readU64s(r, &v.Until, &v.Seq)
+	return r.Done()
+}
+
+func (v *batch) encode() []byte {
+	b := serial.AppendVarInt(make([]byte, 0, 3+48*len(*v)), uint64(len(*v)))
+	for _, n := range *v {
+		b = append(append(b, n.Index[:]...), n.Content[:]...)
+	}
+	return b
+}
+
+func (v *batch) decode(b []byte) error {
+	r := serial.NewReader(b)
+	*v = make(batch, r.Count(mailbox.MaxPageRows, 48))
+	for i := range *v {
+		copy((*v)[i].Index[:], r.Take(32))
+		copy((*v)[i].Content[:], r.Take(16))
+	}
 	return r.Done()
 }
 

@@ -255,19 +255,26 @@ func TestLeaseSearchFindsFaults(t *testing.T) {
 	for name, fault := range map[string]func(*world){
 		"a leased row is deleted": func(w *world) {
 			for k, v := range w.store.m {
-				var r row
-				if k[0] == prefixRow && r.decode([]byte(v)) == nil && !r.Lease.IsZero() {
-					delete(w.store.m, k)
-					return
+				var l lease
+				if k[0] != prefixLease || l.decode([]byte(v)) != nil {
+					continue
+				}
+				for i := range l.Rows {
+					if !l.Rows[i].Gone {
+						delete(w.store.m, string(l.Rows[i].key()))
+						return
+					}
 				}
 			}
 		},
 		"a lease forgets its rows": func(w *world) {
 			for k, v := range w.store.m {
-				var r row
-				if k[0] == prefixRow && r.decode([]byte(v)) == nil && !r.Lease.IsZero() {
-					r.Lease = mailbox.LeaseID{}
-					w.store.m[k] = string(r.encode())
+				var l lease
+				if k[0] == prefixLease && l.decode([]byte(v)) == nil && !l.Done {
+					for i := range l.Rows {
+						l.Rows[i].Gone = true
+					}
+					w.store.m[k] = string(l.encode())
 				}
 			}
 		},

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"hearsay/internal/kv"
-	"hearsay/mailbox"
 )
 
 // A record is a value of the store.
@@ -25,7 +24,11 @@ type state struct {
 	totals totals
 	heads  *heads           // where queues begin: saves time, decides nothing
 	found  map[index]uint64 // and what this transaction learned of it
-	err    error
+	cache  cache
+	// written is what the transaction writes, in bytes as the store counts, for the bounds
+	// of what one commit may hold; shared records are counted when they first change.
+	written int
+	err     error
 }
 
 // load starts a transaction's state; save ends it.
@@ -36,6 +39,7 @@ func load(tx kv.Txn, now uint64, limits *Limits, heads *heads) *state {
 }
 
 func (s *state) save() error {
+	s.flush()
 	s.set(key(prefixTotals), &s.totals)
 	return s.err
 }
@@ -80,16 +84,33 @@ func (s *state) bytes(k []byte) []byte {
 	return b
 }
 
+// entryCost is what an entry costs a commit beyond its bytes. One counts at least
+// entryLeast, since a store bounds the number of a commit's entries as well: 10,000.
+const (
+	entryCost  = 40
+	entryLeast = 100
+)
+
+// workBytes bounds what ends on the way in one transaction, leases and rows whose time is
+// over, in bytes as the store counts and give or take one lease, so that its commit stays
+// below what a store takes. What is left out is for the next one.
+const workBytes = 500_000
+
+// mayWork tells whether there is room for more of that.
+func (s *state) mayWork() bool { return s.err == nil && s.written < workBytes }
+
 func (s *state) set(k []byte, v record) { s.put(k, v.encode()) }
 
 func (s *state) put(k, v []byte) {
 	if s.err == nil {
+		s.written += max(len(k)+len(v)+entryCost, entryLeast)
 		s.fail(s.tx.Set(k, v))
 	}
 }
 
 func (s *state) del(k []byte) {
 	if s.err == nil {
+		s.written += max(len(k)+entryCost, entryLeast)
 		s.fail(s.tx.Delete(k))
 	}
 }
@@ -155,118 +176,4 @@ func keyTime(k []byte) (v uint64) {
 		v = v<<8 | uint64(c)
 	}
 	return v
-}
-
-// token and account return a zero record where there is none.
-func (s *state) token(ix index) (v token) {
-	s.get(key(prefixToken, ix[:]), &v, "token")
-	return v
-}
-
-// setToken writes a token, or removes one that holds nothing any more.
-func (s *state) setToken(ix index, v *token) {
-	if v.Expires == 0 && v.Rows == 0 && len(v.Leases) == 0 {
-		s.del(key(prefixToken, ix[:]))
-		return
-	}
-	s.set(key(prefixToken, ix[:]), v)
-}
-
-func (s *state) account(c client) (v account) {
-	s.get(key(prefixClient, c[:]), &v, "account")
-	return v
-}
-
-func (s *state) setAccount(c client, v *account) {
-	if v.Tokens == 0 && v.Rows == 0 && len(v.Leases) == 0 {
-		s.del(key(prefixClient, c[:]))
-		return
-	}
-	s.set(key(prefixClient, c[:]), v)
-}
-
-func queueKey(id mailbox.RowID, r *row) []byte {
-	return key(prefixQueue, r.Index[:], []byte{r.Pass}, be64(r.Seq), id[:])
-}
-
-// addRow stores a new row with its indexes and counts it everywhere.
-func (s *state) addRow(id mailbox.RowID, r *row, sealed []byte) {
-	r.Seq = s.totals.NextSeq
-	s.totals.NextSeq++
-	s.set(key(prefixRow, id[:]), r)
-	s.put(key(prefixBody, id[:]), sealed)
-	s.put(queueKey(id, r), nil)
-	s.put(key(prefixDedup, r.Index[:], r.Content[:]), id[:])
-	s.put(key(prefixRowExpiry, be64(r.Expires), id[:]), nil)
-	s.count(r, 1)
-}
-
-// dropRow removes a row with its indexes and uncounts it. The mark by which a
-// repeat is recognised is the caller's to keep or to remove.
-func (s *state) dropRow(id mailbox.RowID, r *row) {
-	s.del(key(prefixRow, id[:]))
-	s.del(key(prefixBody, id[:]))
-	s.del(queueKey(id, r))
-	s.del(key(prefixRowExpiry, be64(r.Expires), id[:]))
-	s.count(r, -1)
-}
-
-func (s *state) count(r *row, sign int) {
-	add := func(v *uint64, n uint64) {
-		switch {
-		case sign > 0:
-			*v += n
-		case *v < n:
-			s.fail(corrupt("counter"))
-		default:
-			*v -= n
-		}
-	}
-	add(&s.totals.Rows, 1)
-	add(&s.totals.Bytes, r.Size)
-	t := s.token(r.Index)
-	add(&t.Rows, 1)
-	add(&t.Bytes, r.Size)
-	if r.Pass == passBoxed {
-		add(&t.Boxed, 1)
-	}
-	s.setToken(r.Index, &t)
-	a := s.account(r.Owner)
-	add(&a.Rows, 1)
-	add(&a.Bytes, r.Size)
-	s.setAccount(r.Owner, &a)
-}
-
-// moveBack offers a row later than it was offered before: its next pass (MB-36).
-func (s *state) moveBack(id mailbox.RowID, r *row) {
-	r.Lease = mailbox.LeaseID{}
-	if r.Pass < passMost {
-		s.del(queueKey(id, r))
-		r.Pass++
-		s.put(queueKey(id, r), nil)
-	}
-	s.set(key(prefixRow, id[:]), r)
-}
-
-// box puts a row behind everything else (MB-36), or says that the box of its token is
-// full.
-func (s *state) box(id mailbox.RowID, r *row) bool {
-	if r.Pass == passBoxed {
-		return true
-	}
-	t := s.token(r.Index)
-	if t.Boxed >= uint64(s.limits.PenaltyRows) {
-		return false
-	}
-	t.Boxed++
-	s.setToken(r.Index, &t)
-	s.del(queueKey(id, r))
-	r.Pass = passBoxed
-	s.put(queueKey(id, r), nil)
-	s.set(key(prefixRow, id[:]), r)
-	return true
-}
-
-func without(ids []mailbox.LeaseID, id mailbox.LeaseID) []mailbox.LeaseID {
-	return slices.DeleteFunc(ids, func(v mailbox.LeaseID) bool { return v == id })
 }

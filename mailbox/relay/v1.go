@@ -42,15 +42,21 @@ func (s *state) collectV1(seal *sealer, random io.Reader, c client, tokens []mai
 		return nil
 	}
 	page := &mailbox.Page{Serving: true, ExpiresAt: s.now}
-	for _, p := range s.pick(random, s.register(c, indexes(seal, tokens), s.clearAway(c))) {
-		if !s.appendRow(page, seal, p.id, &p.row) {
-			s.moveBack(p.id, &p.row)
+	s.clearAway(c)
+	var gone batch
+	for _, p := range s.pick(random, s.register(c, indexes(seal, tokens))) {
+		if !s.open(page, seal, &p) {
 			continue
 		}
-		s.dropRow(p.id, &p.row)
-		s.remember(p.row.Index, p.row.Content)
+		s.dropRow(&p.row)
+		gone = append(gone, named{p.row.Index, p.row.Content})
 	}
-	if len(page.Rows) == 0 || !s.fresh(random, page.LeaseID[:], prefixLease) {
+	s.remember(gone)
+	if len(page.Rows) == 0 {
+		return nil
+	}
+	var ok bool
+	if page.LeaseID, ok = s.freshLease(random); !ok {
 		return nil
 	}
 	return page
