@@ -181,7 +181,7 @@ func TestMailboxCanary(t *testing.T) {
 	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
 	metrics := rec.Body.String()
 	for _, want := range []string{
-		"hearsay_relay_rows 2", "hearsay_relay_capacity_rows 65536", "hearsay_relay_leases 1", "hearsay_relay_schema 1", "hearsay_relay_oldest_lease_seconds",
+		"hearsay_relay_rows 2", "hearsay_relay_capacity_rows 65536", "hearsay_relay_leases 1", "hearsay_relay_schema 2", "hearsay_relay_oldest_lease_seconds",
 		`hearsay_relay_requests_total{outcome="token_quota",request="deposit"} 1`, `hearsay_relay_requests_total{outcome="unregistered",request="deposit"} 1`,
 		`hearsay_relay_requests_total{outcome="malformed",request="malformed"} 1`, `hearsay_relay_expired_total{what="rows"} 0`,
 		"hearsay_relay_disk_free_bytes", "hearsay_relay_disk_reserve_bytes",

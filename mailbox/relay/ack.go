@@ -23,7 +23,7 @@ func (s *state) ack(c client, id mailbox.LeaseID, ids []mailbox.RowID) Outcome {
 		}
 		w.Gone = true
 		s.dropRow(w)
-		gone = append(gone, named{w.Index, w.Content})
+		gone = append(gone, named{w.Index, w.Content, w.Seq})
 	}
 	s.remember(gone)
 	l.Acked = true
@@ -98,12 +98,12 @@ func (s *state) held(c client, id mailbox.LeaseID, ids []mailbox.RowID) (l *leas
 }
 
 // remember keeps acknowledged content ids for a while, so that a sender's repeat is
-// accepted without coming to the recipient again (MB-28). When there is no room the oldest
+// accepted without coming to the recipient again (MB-28): their marks stay as they are. When there is no room the oldest
 // go: the cost is a duplicate that the recipient recognises.
 func (s *state) remember(gone batch) {
 	if most := s.limits.DedupRows; len(gone) > most {
-		for _, n := range gone[:len(gone)-most] {
-			s.del(key(prefixDedup, n.Index[:], n.Content[:]))
+		for i := range gone[:len(gone)-most] {
+			s.delMark(&gone[i])
 		}
 		gone = gone[len(gone)-most:]
 	}
@@ -114,9 +114,6 @@ func (s *state) remember(gone batch) {
 		s.forgetOldest(int(total - uint64(s.limits.DedupRows)))
 	}
 	until := s.now + wholeSeconds(s.limits.DedupTTL)
-	for _, n := range gone {
-		s.set(key(prefixDedup, n.Index[:], n.Content[:]), &mark{Acked: true, Until: until})
-	}
 	s.set(key(prefixDedupExp, be64(until), be64(s.totals.NextSeq)), &gone)
 	s.totals.NextSeq++
 	s.totals.Dedups += uint64(len(gone))
@@ -150,12 +147,8 @@ func (s *state) forget(k []byte, limit int) int {
 		return 0
 	}
 	n := min(limit, len(b))
-	for _, gone := range b[:n] {
-		d := key(prefixDedup, gone.Index[:], gone.Content[:])
-		var m mark
-		if s.get(d, &m, "mark") && m.Acked && m.Until == keyTime(k) {
-			s.del(d)
-		}
+	for i := range b[:n] {
+		s.delMark(&b[i])
 	}
 	if b = b[n:]; len(b) == 0 {
 		s.del(k)
@@ -168,4 +161,13 @@ func (s *state) forget(k []byte, limit int) int {
 	}
 	s.totals.Dedups -= uint64(n)
 	return n
+}
+
+// delMark removes the mark of a deposit, unless it is that of a later one by now.
+func (s *state) delMark(n *named) {
+	d := key(prefixDedup, n.Index[:], n.Content[:])
+	var m mark
+	if s.get(d, &m, "mark") && m.Seq == n.Seq {
+		s.del(d)
+	}
 }

@@ -2,7 +2,9 @@ package relay
 
 import (
 	"io"
+	"slices"
 
+	"hearsay/internal/kv"
 	"hearsay/mailbox"
 )
 
@@ -21,7 +23,7 @@ func (s *state) deposit(seal *sealer, random io.Reader, c client, raw []byte, dr
 	}
 	content := seal.content(raw)
 	var m mark
-	if s.get(key(prefixDedup, ix[:], content[:]), &m, "mark") && s.stands(&m) {
+	if s.get(key(prefixDedup, ix[:], content[:]), &m, "mark") && s.stands(ix, uint64(len(raw)), &m) {
 		return Accepted
 	}
 	size, a := uint64(len(raw)), s.account(c)
@@ -51,13 +53,39 @@ func (s *state) deposit(seal *sealer, random io.Reader, c client, raw []byte, dr
 	return Accepted
 }
 
-// stands tells whether a mark still does: a row that has not expired, or an acknowledged
-// envelope within its hour.
-func (s *state) stands(m *mark) bool {
-	if m.Acked {
-		return !s.over(m.Until, profile.DedupTTL)
+// stands tells whether a mark still does: its row has not expired or, if it is gone, was
+// acknowledged within the hour.
+func (s *state) stands(ix index, size uint64, m *mark) bool {
+	r := row{Index: ix, Seq: m.Seq, Expires: m.Expires, Size: size, ID: m.ID}
+	if s.bytes(r.key()) != nil {
+		return m.Expires > s.now
 	}
-	return m.Until > s.now
+	return !s.forgotten(m.Seq)
+}
+
+// forgotten tells whether an acknowledged deposit is in a batch that is over and not yet
+// swept. There are few of these at a time.
+func (s *state) forgotten(seq uint64) (found bool) {
+	for _, sc := range []kv.Scan{
+		{Prefix: []byte{prefixDedupExp}},
+		{Prefix: []byte{prefixDedupExp}, Start: key(prefixDedupExp, be64(s.now+wholeSeconds(profile.DedupTTL)+1))},
+	} {
+		if s.err != nil {
+			return false
+		}
+		s.fail(s.tx.Scan(sc, func(k, v []byte) error {
+			if !s.over(keyTime(k), profile.DedupTTL) {
+				return kv.ErrStop
+			}
+			var b batch
+			if b.decode(v) != nil {
+				return corrupt("marks")
+			}
+			found = found || slices.ContainsFunc(b, func(n named) bool { return n.Seq == seq })
+			return nil
+		}))
+	}
+	return found
 }
 
 func beTime(b []byte) uint64 { return keyTime(append([]byte{0}, b...)) }

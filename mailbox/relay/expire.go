@@ -1,6 +1,9 @@
 package relay
 
-import "hearsay/mailbox"
+import (
+	"hearsay/internal/kv"
+	"hearsay/mailbox"
+)
 
 // sweep ends what has expired, at most limit of each kind, and returns how much it
 // ended. It is idempotent: what a crash left undone is due at the next sweep.
@@ -124,11 +127,7 @@ func (s *state) expire(r *row) {
 		return true
 	})
 	s.dropRow(r)
-	d := key(prefixDedup, r.Index[:], r.Content[:])
-	var m mark
-	if s.get(d, &m, "mark") && !m.Acked && m.Seq == r.Seq {
-		s.del(d)
-	}
+	s.delMark(&named{r.Index, r.Content, r.Seq})
 }
 
 // sweepTokens ends registrations that were not refreshed.
@@ -173,7 +172,7 @@ func (s *state) clampRows(limit int) int {
 		return 0
 	}
 	var far []row
-	s.eachKey([]byte{prefixRow}, nil, func(r *row) bool {
+	s.eachRow(kv.Scan{Prefix: []byte{prefixRow}, KeysOnly: true}, func(r *row, _ []byte) bool {
 		if r.Expires > most {
 			far = append(far, *r)
 		}
@@ -204,8 +203,8 @@ func (s *state) clampRow(r *row, expires uint64) {
 	s.put(r.key(), r.value(sealed))
 	d := key(prefixDedup, r.Index[:], r.Content[:])
 	var m mark
-	if s.get(d, &m, "mark") && !m.Acked && m.Seq == r.Seq {
-		m.Until = expires
+	if s.get(d, &m, "mark") && m.Seq == r.Seq {
+		m.Expires = expires
 		s.set(d, &m)
 	}
 	s.eachHeld(r.Index, func(w *row) bool {

@@ -65,16 +65,13 @@ func (s *state) rowsOf(ix index, keysOnly bool, fn func(r *row, sealed []byte) b
 	s.found[ix] = head
 }
 
-func (s *state) eachKey(prefix, from []byte, fn func(*row) bool) {
-	s.eachRow(kv.Scan{Prefix: prefix, Start: from, KeysOnly: true}, func(r *row, _ []byte) bool { return fn(r) })
-}
-
+// eachRow calls fn for rows, each valid during the call.
 func (s *state) eachRow(sc kv.Scan, fn func(r *row, sealed []byte) bool) {
 	if s.err != nil {
 		return
 	}
+	var r row // one for all: it would be garbage for each
 	s.fail(s.tx.Scan(sc, func(k, v []byte) (err error) {
-		var r row
 		if err := r.setKey(k); err != nil {
 			return corrupt("row")
 		}

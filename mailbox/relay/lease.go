@@ -295,6 +295,7 @@ func (s *state) available(ix index, spare *int) (q []candidate) {
 	}
 	held, back, fresh := s.heldOf(ix), s.passesOf(ix), 0
 	whole := t.Bytes <= uint64(s.limits.PageBytes) && t.Bytes <= uint64(max(*spare, 0))
+	q = make([]candidate, 0, min(t.Rows, uint64(s.limits.PageRows)))
 	s.rowsOf(ix, !whole, func(r *row, sealed []byte) bool {
 		if held[r.Seq] || r.Expires <= s.now {
 			return true

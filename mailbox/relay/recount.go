@@ -18,7 +18,7 @@ type counted struct {
 	leases   map[mailbox.LeaseID]lease
 	rows     map[uint64]row // by number
 	marks    map[named]mark
-	batches  map[named][]uint64 // when what an acknowledgement named is forgotten
+	batches  map[named]bool // what acknowledgements named
 	sets     map[string]mailbox.LeaseID
 	indexed  map[string]bool // keys of the indexes by expiry
 	dedups   uint64
@@ -32,7 +32,7 @@ type counted struct {
 func Recount(store kv.Store) error {
 	c := counted{
 		tokens: map[index]token{}, passes: map[index]passes{}, accounts: map[client]account{}, leases: map[mailbox.LeaseID]lease{},
-		rows: map[uint64]row{}, marks: map[named]mark{}, batches: map[named][]uint64{}, sets: map[string]mailbox.LeaseID{}, indexed: map[string]bool{},
+		rows: map[uint64]row{}, marks: map[named]mark{}, batches: map[named]bool{}, sets: map[string]mailbox.LeaseID{}, indexed: map[string]bool{},
 	}
 	if err := store.View(func(rd kv.Reader) error { return rd.Scan(kv.Scan{}, c.read) }); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (c *counted) read(k, v []byte) error {
 	case prefixLease:
 		return into(c.leases, mailbox.LeaseID(k[1:]), v)
 	case prefixDedup:
-		return into(c.marks, named{index(k[1:33]), content(k[33:])}, v)
+		return into(c.marks, named{Index: index(k[1:33]), Content: content(k[33:])}, v)
 	case prefixLeaseSet:
 		if len(v) != 16 {
 			return corrupt("lease of a set")
@@ -102,7 +102,10 @@ func (c *counted) read(k, v []byte) error {
 			return corrupt("marks")
 		}
 		for _, n := range b {
-			c.batches[n] = append(c.batches[n], keyTime(k))
+			if c.batches[n] {
+				return errors.New("a deposit was acknowledged twice")
+			}
+			c.batches[n] = true
 		}
 		c.dedups += uint64(len(b))
 	case prefixWindow:
@@ -190,13 +193,18 @@ func (c *counted) check() error {
 			return errors.New("a set of tokens is answered with a lease that is not its own")
 		}
 	}
+	for n := range c.batches {
+		if _, there := c.rows[n.Seq]; there {
+			return errors.New("an acknowledged deposit is still there")
+		}
+	}
 	for n, m := range c.marks {
 		w, ok := c.rows[m.Seq]
-		switch {
-		case m.Acked && !slices.Contains(c.batches[n], m.Until):
+		switch n.Seq = m.Seq; {
+		case !ok && !c.batches[n]:
 			return errors.New("a mark is never forgotten")
-		case !m.Acked && (!ok || w.Index != n.Index || w.Content != n.Content || w.Expires != m.Until):
-			return errors.New("a mark is of a row that is not there")
+		case ok && (w.Index != n.Index || w.Content != n.Content || w.Expires != m.Expires || w.ID != m.ID):
+			return errors.New("a mark is not of its row")
 		}
 	}
 	if err := c.checkTokens(tokens, accounts, indexed, &want); err != nil {

@@ -12,7 +12,7 @@ func (s *state) addRow(r *row, sealed []byte) {
 	s.totals.NextSeq++
 	s.totals.Latest = max(s.totals.Latest, r.Expires)
 	s.put(r.key(), r.value(sealed))
-	s.set(key(prefixDedup, r.Index[:], r.Content[:]), &mark{Until: r.Expires, Seq: r.Seq})
+	s.set(key(prefixDedup, r.Index[:], r.Content[:]), &mark{r.Seq, r.Expires, r.ID})
 	s.count(r, 1)
 	s.soonest(r.Index, r.Expires)
 }

@@ -22,7 +22,7 @@ import (
 //	w | client               a client's request window
 //	W | start | client       the same, by age
 //	q | index | seq | expiry | size | row id   a row, in the order of deposit: all of it
-//	d | index | content      the mark of a deposit, live or acknowledged
+//	d | index | content      the mark of a deposit that waits or was acknowledged
 //	l | lease id             a lease, with its rows
 //	s | client | set         lease id of a client's live lease for a set of tokens
 //	X | due | index          tokens by a lower bound of their rows' expiry
@@ -30,8 +30,8 @@ import (
 //	T | expiry | index       registrations by expiry
 //	D | expiry | number      the deposits of an acknowledgement, by when they are forgotten
 //
-// A row is one entry, and nothing of it is written again until it goes: that it is held
-// says its lease, that it came back the record of its token. What a page costs is the
+// A row is one entry and a mark, and nothing of it is written again until it goes: that it
+// is held says its lease, that it came back the record of its token. What a page costs is the
 // number of entries that it writes (decision 0235).
 const (
 	prefixTotals    = 'g'
@@ -156,12 +156,13 @@ type lease struct {
 	Rows    []row // of a Done one only the ids
 }
 
-// mark is what a deposit is recognised by: until then, it is a row with that number or,
-// if Acked, it was one that is gone.
+// mark is what a deposit is recognised by: with index and size it names the key of its
+// row. If that is gone the deposit was acknowledged, and is remembered until the batch
+// that it is in is over.
 type mark struct {
-	Acked bool
-	Until uint64 // s
-	Seq   uint64
+	Seq     uint64
+	Expires uint64 // s; of the row
+	ID      mailbox.RowID
 }
 
 // batch is the deposits of one acknowledgement.
@@ -170,6 +171,7 @@ type batch []named
 type named struct {
 	Index   index
 	Content content
+	Seq     uint64
 }
 
 var errRecord = errors.New("record does not decode")
@@ -380,30 +382,33 @@ func (v *lease) decode(b []byte) error {
 }
 
 func (v *mark) encode() []byte {
-	return appendU64s(serial.AppendBool(make([]byte, 0, 17), v.Acked), &v.Until, &v.Seq)
+	b := serial.AppendVarInt(make([]byte, 0, 34), v.Seq)
+	return append(serial.AppendVarInt(b, v.Expires), v.ID[:]...)
 }
 
 func (v *mark) decode(b []byte) error {
 	r := serial.NewReader(b)
-	v.Acked = r.Bool()
-	readU64s(r, &v.Until, &v.Seq)
+	v.Seq, v.Expires = r.VarInt(), r.VarInt()
+	copy(v.ID[:], r.Take(16))
 	return r.Done()
 }
 
 func (v *batch) encode() []byte {
-	b := serial.AppendVarInt(make([]byte, 0, 3+48*len(*v)), uint64(len(*v)))
+	b := serial.AppendVarInt(make([]byte, 0, 3+57*len(*v)), uint64(len(*v)))
 	for _, n := range *v {
 		b = append(append(b, n.Index[:]...), n.Content[:]...)
+		b = serial.AppendVarInt(b, n.Seq)
 	}
 	return b
 }
 
 func (v *batch) decode(b []byte) error {
 	r := serial.NewReader(b)
-	*v = make(batch, r.Count(mailbox.MaxPageRows, 48))
+	*v = make(batch, r.Count(mailbox.MaxPageRows, 49))
 	for i := range *v {
 		copy((*v)[i].Index[:], r.Take(32))
 		copy((*v)[i].Content[:], r.Take(16))
+		(*v)[i].Seq = r.VarInt()
 	}
 	return r.Done()
 }

@@ -49,7 +49,7 @@ func (s *state) collectV1(seal *sealer, random io.Reader, c client, tokens []mai
 			continue
 		}
 		s.dropRow(&p.row)
-		gone = append(gone, named{p.row.Index, p.row.Content})
+		gone = append(gone, named{p.row.Index, p.row.Content, p.row.Seq})
 	}
 	s.remember(gone)
 	if len(page.Rows) == 0 {
