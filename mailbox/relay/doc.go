@@ -9,7 +9,8 @@
 // state, one clock reading, the limits and a source of random ids, with no other
 // input: deposit.go, lease.go, ack.go and expire.go, a file per custody transition.
 // Every counter that a quota reads lives in the transaction that changes it, so no
-// request counts rows, and a crash cannot make them differ.
+// request counts rows, and a crash cannot make them differ. cache.go reads and writes each
+// record that rows share once in a transaction.
 //
 // Invariants, checked with [Recount] in the tests after every step:
 //
