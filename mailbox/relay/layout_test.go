@@ -179,3 +179,34 @@ func TestPagesOfLargeTokens(t *testing.T) {
 		}
 	}
 }
+
+// TestMarkOfALaterRow (MB-04): an envelope that expired and was deposited again before the
+// sweep: the sweep, and the acknowledgement of both, leave the mark of the later one.
+func TestMarkOfALaterRow(t *testing.T) {
+	r := newRig(t, Limits{EnvelopeTTL: time.Minute})
+	r.lease("bob", t1)
+	for range 2 {
+		r.put("alice", t1, "same")
+		r.pass(time.Minute)
+	}
+	r.put("alice", t1, "same")
+	if st, _ := r.Stats(); st.Rows != 3 {
+		t.Fatalf("%d rows, two of them expired", st.Rows)
+	}
+	for range 2 {
+		if _, err := r.Sweep(); err != nil {
+			t.Fatal(err)
+		}
+		r.put("alice", t1, "same")
+		if st, _ := r.Stats(); st.Rows != 1 {
+			t.Fatalf("%d rows: the repeat of a row that waits is a new one", st.Rows)
+		}
+	}
+	p := r.lease("bob", t1)
+	r.ackRows("bob", p.LeaseID, ids(p)...)
+	r.pass(2 * time.Minute)
+	r.put("alice", t1, "same")
+	if st, _ := r.Stats(); st.Rows != 0 {
+		t.Error("an acknowledged envelope is forgotten with the expiry of its row")
+	}
+}
