@@ -83,13 +83,14 @@ func (s *sealer) seal(random io.Reader, id mailbox.RowID, ix index, envelope []b
 	return s.aead.Seal(out, out, envelope, associated(id, ix)), nil
 }
 
-// open undoes seal. A row that was swapped with another or altered fails.
+// open undoes seal, in place: what it returns is in sealed. A row that was swapped with
+// another or altered fails.
 func (s *sealer) open(id mailbox.RowID, ix index, sealed []byte) ([]byte, error) {
 	if len(sealed) < sealOverhead {
 		return nil, errSeal
 	}
 	nonce, text := sealed[:chacha20poly1305.NonceSizeX], sealed[chacha20poly1305.NonceSizeX:]
-	out, err := s.aead.Open(nil, nonce, text, associated(id, ix))
+	out, err := s.aead.Open(text[:0], nonce, text, associated(id, ix))
 	if err != nil {
 		return nil, errSeal
 	}
