@@ -13,7 +13,7 @@ import (
 	"hearsay/mailbox"
 )
 
-// TestOldSchema (ST-04): a store of the layout before is refused with what it is and what
+// TestOldSchema: a store of the layout before is refused with what it is and what
 // is asked for, and nothing in it changes.
 func TestOldSchema(t *testing.T) {
 	o := kv.Options{Dir: filepath.Join(t.TempDir(), StoreName), Kind: "relay", Schema: 1}
