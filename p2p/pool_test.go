@@ -57,14 +57,24 @@ func TestPoolEvictsTheStalled(t *testing.T) {
 	})
 }
 
+// holders makes n that hold so many bytes each, before any of them waits for more.
+func holders(t *testing.T, m *memPool, n, each int) (out []*poolHolder) {
+	for range n {
+		h := &poolHolder{evict: func() { t.Error("evicted") }}
+		if !m.take(h, each) {
+			t.Fatal("no room")
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
 // Readers that wait for each other are not stalled, and one of them goes on.
 func TestPoolDoesNotLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemPool(100)
 		done := make(chan struct{}, 4)
-		for range 4 {
-			h := &poolHolder{evict: func() { t.Error("evicted") }}
-			m.take(h, 25)
+		for _, h := range holders(t, m, 4, 25) {
 			go func() {
 				if err := m.wait(t.Context(), h, 50, 50, true); err != nil {
 					t.Error(err)
@@ -86,9 +96,9 @@ func TestPoolPrefersSmallNeeds(t *testing.T) {
 		m := newMemPool(100)
 		var order []int
 		done := make(chan struct{}, 5)
-		for _, need := range []int{500, 40, 400, 30, 300} {
-			h := &poolHolder{evict: func() { t.Error("evicted") }}
-			m.take(h, 20)
+		held := holders(t, m, 5, 20)
+		for i, need := range []int{500, 40, 400, 30, 300} {
+			h := held[i]
 			go func() {
 				if err := m.wait(t.Context(), h, need, need, true); err != nil {
 					t.Error(err)
