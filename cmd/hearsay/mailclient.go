@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/ed25519"
@@ -49,15 +48,7 @@ func newMailboxClientKeys() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out := bufio.NewWriter(cmd.OutOrStdout())
-			if asJSON {
-				if err := json.NewEncoder(out).Encode(all); err != nil {
-					return err
-				}
-			} else {
-				printClientKeys(out, all)
-			}
-			return out.Flush()
+			return report(cmd.OutOrStdout(), asJSON, all, printClientKeys)
 		},
 	}
 	w.flags(cmd)

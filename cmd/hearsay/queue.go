@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -228,15 +227,7 @@ func newQueueList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out := bufio.NewWriter(cmd.OutOrStdout())
-			if asJSON {
-				if err := json.NewEncoder(out).Encode(all); err != nil {
-					return err
-				}
-			} else {
-				printQueuePage(out, all)
-			}
-			return out.Flush()
+			return report(cmd.OutOrStdout(), asJSON, all, printQueuePage)
 		},
 	}
 	w.flags(cmd)

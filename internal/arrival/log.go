@@ -183,12 +183,17 @@ func (l *Log) RemoveOwn(tx kv.Txn, id ID) error {
 	if err != nil || !row.Event.IsNull() {
 		return err
 	}
+	return removeRow(tx, &row)
+}
+
+// removeRow takes one row out of the log, with what leads to it.
+func removeRow(tx kv.Txn, row *Row) error {
 	m, err := readMeta(tx)
 	if err != nil {
 		return err
 	}
 	w := writes{tx: tx}
-	w.remove(&m, &row)
+	w.remove(&m, row)
 	w.set(key(tableMeta), m.encode())
 	return w.err
 }

@@ -146,14 +146,7 @@ func (l *Log) RemoveMail(tx kv.Txn, id ID) error {
 	if row.Kind != Mail {
 		return tx.Delete(key(tableInbox, id[:])) // the graph brought it; the row goes with its slot
 	}
-	m, err := readMeta(tx)
-	if err != nil {
-		return err
-	}
-	w := writes{tx: tx}
-	w.remove(&m, &row)
-	w.set(key(tableMeta), m.encode())
-	return w.err
+	return removeRow(tx, &row)
 }
 
 // mailed recognises an event whose content a mailbox brought first.

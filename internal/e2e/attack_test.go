@@ -146,7 +146,8 @@ type ircClient struct {
 	lines chan string
 }
 
-func dialIRC(t *testing.T, d *daemonProc, nick string) *ircClient {
+// connectIRC connects a client whose lines go to take.
+func connectIRC(t *testing.T, d *daemonProc, take func(c *ircClient, line string)) *ircClient {
 	t.Helper()
 	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", d.irc))
 	if err != nil {
@@ -156,18 +157,25 @@ func dialIRC(t *testing.T, d *daemonProc, nick string) *ircClient {
 	c := &ircClient{conn: conn, lines: make(chan string, 1<<16)}
 	go func() {
 		defer close(c.lines)
-		s := bufio.NewScanner(conn)
-		for s.Scan() {
-			if rest, ok := strings.CutPrefix(s.Text(), "PING"); ok {
-				_, _ = fmt.Fprintf(conn, "PONG%s\r\n", rest)
-				continue
-			}
-			select {
-			case c.lines <- s.Text():
-			default:
-			}
+		for s := bufio.NewScanner(conn); s.Scan(); {
+			take(c, s.Text())
 		}
 	}()
+	return c
+}
+
+func dialIRC(t *testing.T, d *daemonProc, nick string) *ircClient {
+	t.Helper()
+	c := connectIRC(t, d, func(c *ircClient, line string) {
+		if rest, ok := strings.CutPrefix(line, "PING"); ok {
+			_, _ = fmt.Fprintf(c.conn, "PONG%s\r\n", rest)
+			return
+		}
+		select {
+		case c.lines <- line:
+		default:
+		}
+	})
 	c.send(t, "CAP REQ :no-history", "NICK "+nick, "USER "+nick+" 0 * :"+nick, "CAP END")
 	c.wait(t, " 366 ")
 	return c

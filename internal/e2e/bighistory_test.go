@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"bufio"
 	"fmt"
-	"net"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -113,18 +111,7 @@ func TestBigHistory(t *testing.T) {
 // dialPlain connects a client that knows no capability.
 func dialPlain(t *testing.T, d *daemonProc, nick string) *ircClient {
 	t.Helper()
-	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", d.irc))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	c := &ircClient{conn: conn, lines: make(chan string, 1<<16)}
-	go func() {
-		defer close(c.lines)
-		for s := bufio.NewScanner(conn); s.Scan(); {
-			c.lines <- s.Text()
-		}
-	}()
+	c := connectIRC(t, d, func(c *ircClient, line string) { c.lines <- line })
 	c.send(t, "NICK "+nick, "USER "+nick+" 0 * :"+nick)
 	c.wait(t, " 422 ")
 	return c
