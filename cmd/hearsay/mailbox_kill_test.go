@@ -38,6 +38,25 @@ func (p *relayProcess) kill() {
 	_ = p.cmd.Wait() // killed: its error says so
 }
 
+// relayFile writes the configuration of a relay, makes its keys, and returns its address.
+func relayFile(t *testing.T, dir, listen, more string) (file string, address mailbox.Address) {
+	t.Helper()
+	file = filepath.Join(dir, "relay.toml")
+	text := fmt.Sprintf("datastore = %q\n[net]\nactive_profiles = []\nmagic_bytes = [1, 2, 3, 4]\n[mailbox.relay]\nlisten = \"quic://%s\"\n%s", filepath.Join(dir, "data"), listen, more)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := cli(t, "", "mailbox", "address", "--config", file)
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	address, err := mailbox.ParseAddress(strings.TrimSpace(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file, address
+}
+
 // mailLedger is what the clients saw: the checker's only knowledge.
 type mailLedger struct {
 	mu       sync.Mutex
@@ -77,20 +96,7 @@ func TestRelayKillLoop(t *testing.T) {
 	}
 	dir := t.TempDir()
 	listen := fixedPort(t)
-	file := filepath.Join(dir, "relay.toml")
-	text := fmt.Sprintf("datastore = %q\n[net]\nactive_profiles = []\nmagic_bytes = [1, 2, 3, 4]\n[mailbox.relay]\nlisten = \"quic://%s\"\n"+
-		"[mailbox.relay.limits]\nlease_ttl = \"2s\"\npage_rows = 16\nclient_requests = 1000000\nrelay_requests = 1000000\n", filepath.Join(dir, "data"), listen)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	code, out, errs := cli(t, "", "mailbox", "address", "--config", file)
-	if code != 0 {
-		t.Fatal(errs)
-	}
-	address, err := mailbox.ParseAddress(strings.TrimSpace(out))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file, address := relayFile(t, dir, listen, "[mailbox.relay.limits]\nlease_ttl = \"2s\"\npage_rows = 16\nclient_requests = 1000000\nrelay_requests = 1000000\n")
 	relay := &relayProcess{t: t, file: file}
 	relay.start()
 	defer relay.kill()

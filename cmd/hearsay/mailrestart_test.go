@@ -3,11 +3,7 @@ package main
 import (
 	"context"
 	"crypto/ed25519"
-	"fmt"
 	"net"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -27,20 +23,9 @@ func TestRestartedRelay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(dir, "relay.toml")
-	text := fmt.Sprintf("datastore = %q\n[net]\nactive_profiles = []\nmagic_bytes = [1, 2, 3, 4]\n[mailbox.relay]\nlisten = \"quic://%s\"\n", filepath.Join(dir, "data"), l.Addr())
+	listen := l.Addr().String()
 	l.Close()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	code, out, errs := cli(t, "", "mailbox", "address", "--config", file)
-	if code != 0 {
-		t.Fatal(errs)
-	}
-	address, err := mailbox.ParseAddress(strings.TrimSpace(out))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file, address := relayFile(t, dir, listen, "")
 	c, err := endpoint.NewClient(address, ed25519.NewKeyFromSeed(make([]byte, 32)), nil)
 	if err != nil {
 		t.Fatal(err)
